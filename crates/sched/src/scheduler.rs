@@ -286,7 +286,8 @@ impl Scheduler {
     }
 
     /// Like [`spawn`](Self::spawn), for a future that stays on the thread that polls it first:
-    /// after its first poll it need not be `Send`.
+    /// after its first poll it need not be `Send`. It ends on its own when the task is cancelled
+    /// ([`Schedule::UNWINDS`]).
     ///
     /// # Panics
     /// Without [`ensure_pinned_thread`](Self::ensure_pinned_thread), the first poll panics in a
@@ -549,8 +550,7 @@ impl Scheduler {
     }
 
     /// Calls `visit` with every task that is live throughout, without holding a lock for long. A
-    /// task may be shown twice while the scheduler closes, or when it is pinned. `visit` must not
-    /// call foreign code.
+    /// task may be shown twice while the scheduler closes. `visit` must not call foreign code.
     pub fn walk_tasks(&self, mut visit: impl FnMut(&Header)) {
         self.for_each_list(|list| list.walk(WALK_BATCH, &mut visit));
     }
@@ -560,27 +560,23 @@ impl Scheduler {
         self.for_each_list(|list| list.walk_watchable(WALK_BATCH, &mut visit));
     }
 
-    /// Calls `visit` with all lists of live tasks. Those of pinned tasks come last: tasks move
-    /// there, and not back.
-    fn for_each_list(&self, mut visit: impl FnMut(&OwnedTasks)) {
+    /// Calls `visit` with all lists of live tasks.
+    pub(crate) fn for_each_list(&self, mut visit: impl FnMut(&OwnedTasks)) {
         for task_shard in &self.task_shards {
             visit(&task_shard.owned);
         }
-        let pinned = self.thread_queues.lock().clone();
-        pinned.iter().for_each(|queue| visit(queue.owned()));
     }
 
     /// How many tasks are not complete.
     pub fn alive_tasks(&self) -> usize {
         let shards = self.task_shards.iter();
-        let unpinned: usize = shards.map(|task_shard| task_shard.owned.len()).sum();
-        unpinned + self.pinned_tasks()
+        shards.map(|task_shard| task_shard.owned.len()).sum()
     }
 
     /// How many tasks are pinned to a thread.
     pub fn pinned_tasks(&self) -> usize {
         let queues = self.thread_queues.lock();
-        queues.iter().map(|queue| queue.owned().len()).sum()
+        queues.iter().map(|queue| queue.pinned_tasks()).sum()
     }
 
     /// How many workers are not parked; may be stale.

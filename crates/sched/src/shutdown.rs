@@ -8,8 +8,8 @@
 //! X3. When the last one leaves, no task runs and every queue is empty, so that no
 //!     runnable is left: it cancels every task that is still alive.
 //!
-//! X4. A thread that has pinned tasks (`thread_queue.rs`) asks them to end when its worker has
-//!     left, and leaves when they have. So none is left for X3.
+//! X4. Pinned tasks (`thread_queue.rs`) are left to their threads. A thread that has some asks all
+//!     of them to end when its worker has left, and leaves when its own have. So none is left for X3.
 //!
 //! A thread that runs a worker may shut its own scheduler down, from a blocking section
 //! or a waker. It does not wait for itself: then X3 happens when it leaves.

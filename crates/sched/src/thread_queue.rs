@@ -17,14 +17,14 @@
 //! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
 //! may end any time.
 //!
-//! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. It is in
-//!     that queue's list of live tasks, which no other thread cancels.
+//! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. The shutdown
+//!     leaves it alone (`task/src/state.rs`, S6): threads with pinned tasks ask these to end.
 //! P2. The thread looks into the [inbox](crate::inbox) before each wait, and whoever puts a task
 //!     there ends the wait: by an interrupt of the worker that the thread has, or had, or by a
 //!     waker. Both are kept for a thread that does not wait yet.
-//! P3. A host does not leave before its list is empty. So when its thread's locals are destroyed,
-//!     no pinned task is left that could use them; and a task that is not complete may use its
-//!     queue without counting.
+//! P3. The queue counts its pinned tasks that are not complete, and a host does not leave before
+//!     there is none. So when its thread's locals are destroyed, no pinned task is left that could
+//!     use them; and a task that is not complete may use its queue without counting references.
 
 use std::cell::{Cell, OnceCell, UnsafeCell};
 use std::marker::PhantomData;
@@ -35,8 +35,8 @@ use std::task::Waker;
 use blitzen_task::current::{restore_shield_balance, shield_balance};
 use blitzen_task::{Header, IdleWait, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
 use blitzen_util::coop;
-use blitzen_util::shim::atomic::AtomicPtr;
-use blitzen_util::shim::atomic::Ordering::{Acquire, Release};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use blitzen_util::shim::atomic::{AtomicPtr, AtomicUsize};
 use blitzen_util::thread_local_const;
 
 use crate::context_depth::context_depth;
@@ -65,8 +65,8 @@ pub(crate) struct ThreadQueue {
     /// Whether the next look comes before the worker's own queue, or after it.
     is_first: Cell<bool>,
     inbox: Inbox<Runnable, Wakeup>,
-    /// P1.
-    owned: OwnedTasks,
+    /// P3.
+    pinned: PinnedCount,
 }
 
 // SAFETY: `local` and `is_first` are reached by the queue's thread only; tasks may be sent.
@@ -83,7 +83,12 @@ enum Wakeup {
 }
 
 impl ThreadQueue {
-    fn new(scheduler: Arc<Scheduler>, depth: usize, wakeup: Wakeup) -> Arc<Self> {
+    fn new(
+        scheduler: Arc<Scheduler>,
+        depth: usize,
+        wakeup: Wakeup,
+        pinned: PinnedCount,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             scheduler,
@@ -91,7 +96,7 @@ impl ThreadQueue {
             local: UnsafeCell::new(TaskQueue::new()),
             is_first: Cell::new(false),
             inbox: Inbox::new(wakeup),
-            owned: OwnedTasks::new(),
+            pinned,
         })
     }
 
@@ -162,9 +167,68 @@ impl ThreadQueue {
         !local.is_empty() || self.inbox.has_items()
     }
 
-    /// The tasks that are not complete.
-    pub(crate) fn owned(&self) -> &OwnedTasks {
-        &self.owned
+    /// How many pinned tasks are not complete.
+    pub(crate) fn pinned_tasks(&self) -> usize {
+        self.pinned.get()
+    }
+}
+
+/// How many pinned tasks of a thread are not complete (P3).
+///
+/// Relaxed everywhere: whoever uses the queue of a thread that may leave counts a reference to it,
+/// and what tasks have done on other threads than theirs is ordered by their state words.
+enum PinnedCount {
+    /// Written by the thread only.
+    Own(AtomicUsize),
+    /// Other threads pin tasks to it, until it is [`CLOSED`](Self::CLOSED).
+    Shared(AtomicUsize),
+}
+
+impl PinnedCount {
+    const CLOSED: usize = usize::MAX;
+
+    fn get(&self) -> usize {
+        let (Self::Own(count) | Self::Shared(count)) = self;
+        match count.load(Relaxed) {
+            Self::CLOSED => 0,
+            count => count,
+        }
+    }
+
+    /// Counts a task; returns false if the thread takes none any more.
+    #[inline]
+    fn add(&self) -> bool {
+        match self {
+            Self::Own(count) => {
+                count.store(count.load(Relaxed) + 1, Relaxed);
+                true
+            }
+            Self::Shared(count) => {
+                let one_more = |count| (count != Self::CLOSED).then(|| count + 1);
+                count.fetch_update(Relaxed, Relaxed, one_more).is_ok()
+            }
+        }
+    }
+
+    /// Uncounts a task that is complete.
+    #[inline]
+    fn remove(&self) {
+        match self {
+            Self::Own(count) => count.store(count.load(Relaxed) - 1, Relaxed),
+            Self::Shared(count) => {
+                count.fetch_sub(1, Relaxed);
+            }
+        }
+    }
+
+    /// Takes no more tasks if there is none; returns whether that is so.
+    fn close_if_zero(&self) -> bool {
+        match self {
+            Self::Own(count) => count.load(Relaxed) == 0,
+            Self::Shared(count) => count
+                .compare_exchange(0, Self::CLOSED, Relaxed, Relaxed)
+                .is_ok(),
+        }
     }
 }
 
@@ -214,7 +278,7 @@ pub(crate) fn pop(scheduler: &Arc<Scheduler>) -> Option<Runnable> {
 
 /// Whether the calling thread has pinned tasks.
 pub(crate) fn has_tasks() -> bool {
-    here().is_some_and(|queue| !queue.owned.is_empty())
+    here().is_some_and(|queue| queue.pinned_tasks() > 0)
 }
 
 /// Whether a pinned task of this thread and of `scheduler` waits to run.
@@ -269,7 +333,8 @@ impl ThreadHost {
     fn queue(&self) -> &Arc<ThreadQueue> {
         self.queue.get_or_init(|| {
             let wakeup = Wakeup::Worker(self.worker);
-            let queue = ThreadQueue::new(self.scheduler.clone(), self.depth, wakeup);
+            let pinned = PinnedCount::Own(AtomicUsize::new(0));
+            let queue = ThreadQueue::new(self.scheduler.clone(), self.depth, wakeup, pinned);
             QUEUE.with(|here| here.set(Arc::as_ptr(&queue)));
             self.scheduler.thread_queues.lock().push(queue.clone());
             queue
@@ -323,8 +388,7 @@ fn serve(
         if scheduler.is_closed() {
             if !is_aborted {
                 is_aborted = true;
-                // SAFETY: this thread's (P1).
-                unsafe { queue.owned.abort_all() };
+                scheduler.for_each_list(OwnedTasks::abort_unwinding); // P1
             }
             // Pinned tasks may wait for these. Futures that are not `Send` are left to their
             // own thread, which waits for this one.
@@ -335,7 +399,7 @@ fn serve(
         // SAFETY: this thread's.
         if let Some(task) = unsafe { queue.pop() } {
             run_without_worker(scheduler, task, depth);
-        } else if may_end() && queue.owned.close_if_empty() {
+        } else if may_end() && queue.pinned.close_if_zero() {
             return;
         } else {
             park();
@@ -388,7 +452,9 @@ impl Scheduler {
         if !self.needs_pinned_thread() || self.is_closed() {
             return Ok(());
         }
-        let queue = ThreadQueue::new(self.clone(), 0, Wakeup::Waker(Waker::noop().clone()));
+        let wakeup = Wakeup::Waker(Waker::noop().clone());
+        let pinned = PinnedCount::Shared(AtomicUsize::new(0));
+        let queue = ThreadQueue::new(self.clone(), 0, wakeup, pinned);
         self.join();
         let thread = PinnedThread {
             scheduler: self.clone(),
@@ -431,8 +497,7 @@ impl PinnedSchedule {
     #[inline]
     fn queue(&self) -> Option<&ThreadQueue> {
         // Acquire, met by the Release in `pin`.
-        // SAFETY: the task is not complete, so it is in the queue's list, and the queue is there
-        // (P3).
+        // SAFETY: the task is not complete, so the queue has counted it, and is there (P3).
         unsafe { self.queue.load(Acquire).as_ref() }
     }
 }
@@ -447,17 +512,11 @@ impl Schedule for PinnedSchedule {
     }
 
     fn release(&self, task: &Header) {
-        self.shard.observe_end(task);
+        self.shard.release(task);
         match self.queue() {
-            Some(queue) => {
-                // Only the thread of the queue knows that it stays there when the list is empty.
-                // A task can end elsewhere if it was cancelled when it was pinned.
-                let _queue = (!queue.is_here()).then(|| queue.to_arc());
-                // SAFETY: adopted there with its first poll.
-                unsafe { queue.owned.remove(task) };
-            }
-            // SAFETY: inserted there when it was spawned, or refused.
-            None => unsafe { self.shard.shard().owned.remove(task) },
+            Some(queue) if queue.is_here() => queue.pinned.remove(),
+            Some(queue) => release_elsewhere(queue),
+            None => {} // never pinned
         }
     }
 
@@ -482,6 +541,7 @@ impl Schedule for PinnedSchedule {
         RunOutcome::Idle(IdleWait::NONE)
     }
 
+    const UNWINDS: bool = true;
     const HAS_ROWS: bool = true;
 
     #[inline]
@@ -506,12 +566,22 @@ impl Schedule for PinnedSchedule {
     }
 }
 
+/// Uncounts a task that has ended on another thread than that of its queue: it was cancelled when it
+/// was pinned.
+#[cold]
+fn release_elsewhere(queue: &ThreadQueue) {
+    let queue = queue.to_arc(); // its thread may leave as soon as nothing is counted
+    queue.pinned.remove();
+    queue.notify(); // it may wait for the last one
+}
+
 impl PinnedSchedule {
     /// Pins a task, which is being polled for the first time; returns whether to this thread.
     fn pin(&self, task: &Header) -> bool {
         let scheduler = self.shard.scheduler();
         let host = ThreadHost::of_poll(scheduler);
         if host.is_none() && scheduler.has_threads() {
+            task.stop_unwinding_itself();
             scheduler.rescue.refuse_poll(); // left to a worker
             return false;
         }
@@ -526,20 +596,16 @@ impl PinnedSchedule {
                 None => unreachable!("whoever spawns such tasks starts their thread"),
             },
         };
-        let before = &self.shard.shard().owned;
-        // SAFETY: in that list since it was spawned; if the shutdown has taken it out, it has
-        // marked it by now. `release` removes it from this one. It is being polled.
-        let take_over =
-            |queue: &&ThreadQueue| unsafe { queue.owned.take_over(before, task) }.is_ok();
-        let Some(queue) = queue.filter(take_over) else {
-            // The scheduler has closed, and the thread has left.
-            // SAFETY: as above.
-            unsafe { before.remove(task) };
-            task.close_running();
+        let Some(queue) = queue.filter(|queue| queue.pinned.add()) else {
+            task.close_running(); // the scheduler has closed, and the thread has left
             return false;
         };
-        // The thread may have asked its tasks to end already (`serve`). The list's lock orders
-        // the two: if it has not seen this task, it has seen the close, and so does this.
+        // Another thread may have asked its tasks to end already (`serve`). The list's lock orders
+        // the two: if it has not seen that this one unwinds, it has seen the close, and so does
+        // this.
+        if host.is_none() {
+            self.shard.shard().owned.follow_visits();
+        }
         if scheduler.is_closed() {
             task.close_running();
         }
@@ -584,7 +650,7 @@ impl ServeWhileBlocked {
     pub fn begin(waker: &Waker) -> Option<Self> {
         let queue = here()?;
         let has_worker = current::with_worker(|worker| worker.is_some());
-        if has_worker || std::thread::panicking() || queue.owned.is_empty() {
+        if has_worker || std::thread::panicking() || queue.pinned_tasks() == 0 {
             return None;
         }
         let queue = queue.to_arc();

@@ -144,21 +144,6 @@ pub fn is_cancel_due() -> bool {
     task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_due())
 }
 
-/// Whether the current task's runtime has closed it. Its poll should end at once.
-pub fn is_closing() -> bool {
-    // SAFETY: a current task is alive.
-    task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_closing())
-}
-
-/// From now on the current task's future ends on its own when the task is cancelled. It is polled
-/// then, asks [`is_cancel_requested`], and has to call [`stop_unwinding_itself`] in the end.
-pub fn start_unwinding_itself() {
-    if let Some(task) = task() {
-        // SAFETY: a current task is alive.
-        unsafe { task.as_ref() }.state.start_unwinding_itself();
-    }
-}
-
 /// Lets a cancellation of the current task take effect when its poll ends.
 pub fn stop_unwinding_itself() {
     if let Some(task) = task() {

@@ -81,6 +81,12 @@ pub trait Schedule: Send + Sync + 'static {
         }
     }
 
+    /// Whether the future of a task that has been polled ends on its own when the task is
+    /// cancelled. It is polled then, asks
+    /// [`current::is_cancel_requested`](crate::current::is_cancel_requested), and has to call
+    /// [`current::stop_unwinding_itself`](crate::current::stop_unwinding_itself) in the end.
+    const UNWINDS: bool = false;
+
     /// Whether [`next_in_row`](Self::next_in_row) may return a task.
     const HAS_ROWS: bool = false;
 
@@ -148,6 +154,12 @@ impl Header {
     pub fn close_running(&self) {
         let closed = self.state.close();
         debug_assert_eq!(closed, CloseOutcome::Running);
+    }
+
+    /// Takes back that the future of the task, which is being polled for the first time, ends on
+    /// its own: the calling thread does not poll it.
+    pub fn stop_unwinding_itself(&self) {
+        self.state.stop_unwinding_itself();
     }
 
     /// How many shields it is under.

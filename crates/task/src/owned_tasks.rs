@@ -98,50 +98,25 @@ impl OwnedTasks {
         Ok(())
     }
 
-    /// Takes over a task from another list, which it leaves; when closed, it is in neither. A
-    /// walk over `from` and then over this list shows it.
-    ///
-    /// # Safety
-    /// As for [`insert`](Self::insert), but the task is in `from` or in no list. The calling
-    /// thread polls the task.
-    pub unsafe fn take_over(&self, from: &Self, task: &Header) -> Result<(), Closed> {
-        // Locked before it leaves: a walk that does not find it there waits here.
-        let mut tasks = self.tasks.lock();
-        if tasks.closed {
-            // SAFETY: as the caller guarantees.
-            unsafe { from.remove(task) };
-            return Err(Closed);
-        }
-        self.len.store(self.len.load(Relaxed) + 1, Relaxed);
-        // SAFETY: as the caller guarantees.
-        unsafe { from.remove(task) };
-        // SAFETY: in no list now; O1.
-        unsafe { tasks.list.push_back(NonNull::from(task)) };
-        Ok(())
-    }
-
-    /// Asks every task to end: as [`AbortHandle::abort`](crate::AbortHandle::abort) does.
-    ///
-    /// # Safety
-    /// The calling thread is the only one that polls the tasks of this list.
-    pub unsafe fn abort_all(&self) {
+    /// Asks every task whose future unwinds itself to end, as
+    /// [`AbortHandle::abort`](crate::AbortHandle::abort) does.
+    pub fn abort_unwinding(&self) {
         let mut woken = Vec::new();
         let tasks = self.tasks.lock();
         tasks.list.for_each(|task| {
             // SAFETY: O1, under the lock.
-            if unsafe { task.as_ref() }.state.cancel() != Wake::Nothing {
+            if unsafe { task.as_ref() }.state.cancel_unwinding() != Wake::Nothing {
                 woken.push(task);
             }
         });
         drop(tasks);
         for task in woken {
-            // SAFETY: moved to `SCHEDULED` above. Only this thread could poll it, and so
-            // complete it, before.
+            // SAFETY: moved to `SCHEDULED` above: nobody polls it, and so completes it, before.
             unsafe { raw::schedule(task) };
         }
     }
 
-    /// Takes a task out that is complete, or goes to another list.
+    /// Takes a task out that is complete.
     ///
     /// # Safety
     /// The task is in this list or in none.
@@ -172,20 +147,19 @@ impl OwnedTasks {
         self.tasks.lock().closed
     }
 
+    /// Orders the caller after every visit of the list that is over, and before every later one.
+    pub fn follow_visits(&self) {
+        drop(self.tasks.lock());
+    }
+
     /// Refuses tasks from now on.
     pub fn close(&self) {
         self.tasks.lock().closed = true;
     }
 
-    /// Refuses tasks from now on if there are none; returns whether that is so.
-    pub fn close_if_empty(&self) -> bool {
-        let mut tasks = self.tasks.lock();
-        tasks.closed |= self.is_empty();
-        tasks.closed
-    }
-
     /// Drops the future of every task that waits to be woken, and tells the
-    /// others to stop when their turn comes. The list must be closed.
+    /// others to stop when their turn comes, but for those that unwind themselves. The list must
+    /// be closed.
     ///
     /// # Safety
     /// Futures that are not `Send` belong to the calling thread.
@@ -210,24 +184,29 @@ impl OwnedTasks {
     }
 
     /// Drops the future of every task that is not being run, and tells the
-    /// others to stop. Closes the list.
+    /// others to stop, but for those that unwind themselves. Closes the list.
     ///
     /// # Safety
-    /// No [`Runnable`] of a task in the list is left or can be made: the queues
+    /// No [`Runnable`] of another task in the list is left or can be made: the queues
     /// were emptied and forget what still comes, and whoever took one out has
     /// begun to run it. Futures that are not `Send` belong to the calling thread.
     pub unsafe fn cancel_all(&self) {
-        loop {
+        self.close();
+        // None is added any more (O2), and those that stay go to the end.
+        for _ in 0..self.len() {
             let mut tasks = self.tasks.lock();
-            tasks.closed = true;
             let Some(task) = tasks.pop_front() else {
                 return;
             };
-            self.len.store(self.len.load(Relaxed) - 1, Relaxed);
             // SAFETY: O1, under the lock: the thread that completes a task removes it here
             // before it gives up the scheduler's reference. So it is alive until the lock is
             // released.
-            let close = unsafe { task.as_ref() }.state.close();
+            let close = unsafe { task.as_ref() }.state.close_other();
+            match close {
+                // SAFETY: it was just taken from the list, so it is in none; O1 as before.
+                CloseOutcome::Unwinds => unsafe { tasks.list.push_back(task) },
+                _ => self.len.store(self.len.load(Relaxed) - 1, Relaxed),
+            }
             drop(tasks);
             if close == CloseOutcome::Cancel {
                 // SAFETY: moved to running above.

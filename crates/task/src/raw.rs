@@ -186,7 +186,7 @@ impl Drop for Runnable {
         unsafe {
             match self.header().state.close() {
                 CloseOutcome::Cancel => (self.0.as_ref().vtable.cancel)(self.0),
-                CloseOutcome::Running | CloseOutcome::Complete => {}
+                CloseOutcome::Running | CloseOutcome::Unwinds | CloseOutcome::Complete => {}
             }
         }
     }
@@ -445,7 +445,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    match state.start_poll(cell.scheduler.own_route()) {
+    match state.start_poll_of(cell.scheduler.own_route(), S::UNWINDS) {
         StartPoll::Poll => {}
         StartPoll::PollWatched => drop(wait::replace(PollNote::RECORD)),
         StartPoll::Cancel => {
@@ -470,7 +470,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
         };
     }
     // SAFETY: the task outlives its poll.
-    let waker = unsafe { waker::borrowed(task) };
+    let waker = unsafe { waker::borrowed(task, S::UNWINDS) };
     let mut cx = Context::from_waker(&waker);
     let polled = catch_unwind(AssertUnwindSafe(|| {
         let panicking = DropWhileUnwinding(&cell.stage);
@@ -483,6 +483,10 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     }));
     let note = wait::take();
     let outcome = match polled {
+        Ok(Poll::Pending) if S::UNWINDS && note.is_yield() && state.may_stay_running() => {
+            cell.header.span_id.report(WakerOp::WakeByRef); // no waker was called
+            return cell.scheduler.requeue(Runnable(task), true);
+        }
         Ok(Poll::Pending) => match end_pending(&cell.header, note) {
             // The task may have been freed by now: it must not be accessed any more.
             EndPoll::Idle => return RunOutcome::Idle(IdleWait::of(note)),

@@ -30,7 +30,8 @@ pub enum TaskStatus {
     Idle,
     /// The task is in a queue, and waits for a worker.
     Scheduled,
-    /// A worker polls the task, or drops its future.
+    /// A worker polls the task, or drops its future; or the task is a coroutine that has yielded,
+    /// and waits for its next turn.
     Running,
     /// The task has ended.
     Complete,

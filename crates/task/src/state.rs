@@ -29,12 +29,15 @@
 //!     the end of the first poll that does not hold, so a scope that is not polled any more
 //!     cannot defer it for ever.
 //! S6. A task whose future unwinds (a coroutine) is polled when it is cancelled: the future
-//!     sees that, ends, and lets the cancellation take effect. Nothing closes such a task
-//!     meanwhile.
+//!     sees that, ends, and lets the cancellation take effect. It is marked with the first poll,
+//!     and from then on not closed but by the thread that polls it.
 //! S7. The route of a task that is `SCHEDULED` is that of the queue it is in, or is
 //!     going into, and only the thread that has its runnable changes it. While the task is
 //!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
 //!     a wake asks for another. An `IDLE` task has its own route.
+//! S8. A task whose future unwinds (S6) may stay `RUNNING` when it yields, while it is in the queue
+//!     of its thread: nobody else changes its lifecycle then. Its runnable is spent by the next
+//!     poll, as if it were `SCHEDULED`.
 //!
 //! Nearly all tasks have the default route, zero, and none of the rarer flags. So the transitions
 //! of each poll and wake make one test for all of these, and one exchange; if something else is
@@ -136,6 +139,8 @@ pub(crate) enum CloseOutcome {
     Cancel,
     /// Nothing: the thread that runs it will drop it.
     Running,
+    /// Nothing: it is left to its thread (S6).
+    Unwinds,
     /// Nothing: it is complete.
     Complete,
 }
@@ -251,13 +256,14 @@ impl StateSnapshot {
         self.references().saturating_sub(known)
     }
 
-    /// The state of a task whose poll starts, and whose next poll is to be on `own_route`.
+    /// The state of a task whose poll starts, with its own route and the mark of a task whose future
+    /// unwinds among `marks`.
     #[inline(always)]
-    fn started(self, own_route: Route) -> Self {
+    fn started(self, marks: u64) -> Self {
         debug_assert_eq!(self.lifecycle(), SCHEDULED, "S1");
         let flags = NOTIFIED | STAMPED | WATCHED | ROUTE.mask();
         let running = self.moved(SCHEDULED, RUNNING).without(flags);
-        running.with(own_route.bits())
+        running.with(marks)
     }
 
     /// How to start a poll of the task, whatever the flags.
@@ -270,6 +276,17 @@ impl StateSnapshot {
             StartPoll::PollWatched
         } else {
             StartPoll::Poll
+        }
+    }
+
+    /// How to poll a task that has yielded and is still `RUNNING` (S8), and the next state. A wake
+    /// that came meanwhile causes another poll after this one.
+    #[inline(always)]
+    fn resume_yielded(self) -> (StartPoll, Option<Self>) {
+        match self.has(WATCHED) {
+            true => (StartPoll::PollWatched, Some(self.without(WATCHED))),
+            // Nothing is to be acquired either: this thread has polled it last.
+            false => (StartPoll::Poll, None),
         }
     }
 
@@ -320,11 +337,6 @@ impl StateSnapshot {
     #[inline]
     pub(crate) fn is_cancel_due(self) -> bool {
         self.without(UNWINDS).must_cancel()
-    }
-
-    /// Whether its runtime has closed it.
-    pub(crate) fn is_closing(self) -> bool {
-        self.has(CLOSING)
     }
 }
 
@@ -405,6 +417,28 @@ impl TaskState {
         })
     }
 
+    /// Notes that a waker has fired and is spent, with its reference, if the task is idle; otherwise
+    /// changes nothing. Only for a task whose future unwinds: nobody but who gets the runnable
+    /// can complete it (S6), so it needs no reference until it is queued.
+    #[inline]
+    pub(crate) fn wake_idle_and_unreference(&self) -> Wake {
+        self.update(
+            |snapshot| match snapshot.has(LIFECYCLE.mask() | ROUTE.mask()) {
+                true => (Wake::Nothing, None),
+                false => {
+                    let next = snapshot.now(SCHEDULED);
+                    (Wake::Enqueue, Some(Self::without_reference(next)))
+                }
+            },
+        )
+    }
+
+    #[inline(always)]
+    fn without_reference(snapshot: StateSnapshot) -> StateSnapshot {
+        debug_assert!(snapshot.references() > 1, "the scheduler has one");
+        StateSnapshot(snapshot.0 - REFERENCES.one())
+    }
+
     /// Has the task polled once more, and what it waits for recorded.
     pub(crate) fn watch(&self) -> Wake {
         self.update(|snapshot| {
@@ -469,35 +503,48 @@ impl TaskState {
         })
     }
 
-    /// Leaves it to the future, which is being polled, to end when the task is cancelled (S6).
-    pub(crate) fn start_unwinding_itself(&self) {
-        // Relaxed: it orders nothing; the next transition publishes it.
-        self.0.fetch_or(UNWINDS, Relaxed);
+    /// Requests cancellation of a task whose future unwinds (S6), and of no other.
+    pub(crate) fn cancel_unwinding(&self) -> Wake {
+        match self.load().has(UNWINDS) {
+            true => self.cancel(),
+            false => Wake::Nothing,
+        }
     }
 
     /// Lets a cancellation take effect at the end of the poll, as for any task.
     pub(crate) fn stop_unwinding_itself(&self) {
-        // Relaxed: as above.
+        // Relaxed: it orders nothing; the next transition publishes it.
         self.0.fetch_and(!UNWINDS, Relaxed);
     }
 
     /// Starts a poll of a task that was taken from a queue. The next poll is to be on
     /// `own_route`, unless a wake asks for another (S7).
-    #[inline(always)]
+    #[cfg(test)]
     pub(crate) fn start_poll(&self, own_route: Route) -> StartPoll {
+        self.start_poll_of(own_route, false)
+    }
+
+    /// Starts a poll of a task that was taken from a queue, and whose future `unwinds` (S6) or does
+    /// not. The next poll is to be on `own_route`, unless a wake asks for another (S7).
+    #[inline(always)]
+    pub(crate) fn start_poll_of(&self, own_route: Route, unwinds: bool) -> StartPoll {
+        let marks = own_route.bits() | if unwinds { UNWINDS } else { 0 };
         let seen = self.seen();
+        if unwinds && seen.lifecycle() == RUNNING {
+            return self.update(StateSnapshot::resume_yielded); // S8
+        }
         let is_usual = !seen.has(CLOSING | CANCELLED | WATCHED | ROUTE.mask());
-        if is_usual && self.exchange(seen, seen.started(own_route)) {
+        if is_usual && self.exchange(seen, seen.started(marks)) {
             return StartPoll::Poll;
         }
-        self.start_any_poll(own_route)
+        self.start_any_poll(marks)
     }
 
     #[inline(never)]
-    fn start_any_poll(&self, own_route: Route) -> StartPoll {
+    fn start_any_poll(&self, marks: u64) -> StartPoll {
         self.update(|snapshot| match snapshot.start() {
             StartPoll::Routed => (StartPoll::Routed, None),
-            start => (start, Some(snapshot.started(own_route))),
+            start => (start, Some(snapshot.started(marks))),
         })
     }
 
@@ -549,6 +596,15 @@ impl TaskState {
         }
     }
 
+    /// Whether a poll that has yielded, and that no scope holds, need not be ended: the task may
+    /// stay `RUNNING` (S8).
+    #[inline(always)]
+    pub(crate) fn may_stay_running(&self) -> bool {
+        // Relaxed: only this thread, which polls the task, changes these.
+        let snapshot = StateSnapshot(self.0.peek(Relaxed));
+        snapshot.has(UNWINDS) && !snapshot.has(CLOSING | LISTENS | ROUTE.mask())
+    }
+
     /// Completes the task, whose output is in place; returns the new state.
     #[inline]
     pub(crate) fn complete(&self) -> StateSnapshot {
@@ -570,10 +626,24 @@ impl TaskState {
         })
     }
 
-    /// Like [`close`](Self::close) while queues may still hold the task: takes it
+    /// Like [`close`](Self::close), but leaves a task alone whose future unwinds (S6).
+    pub(crate) fn close_other(&self) -> CloseOutcome {
+        self.update(|snapshot| match snapshot.lifecycle() {
+            COMPLETE => (CloseOutcome::Complete, None),
+            _ if snapshot.has(UNWINDS) => (CloseOutcome::Unwinds, None),
+            RUNNING => (CloseOutcome::Running, Some(snapshot.with(CLOSING))),
+            _ => (
+                CloseOutcome::Cancel,
+                Some(snapshot.with(CLOSING).now(RUNNING)),
+            ),
+        })
+    }
+
+    /// Like [`close_other`](Self::close_other) while queues may still hold the task: takes it
     /// over only if it is in none.
     pub(crate) fn close_idle(&self) -> CloseOutcome {
         self.update(|snapshot| match snapshot.lifecycle() {
+            _ if snapshot.has(UNWINDS) => (CloseOutcome::Unwinds, None),
             IDLE => (
                 CloseOutcome::Cancel,
                 Some(snapshot.with(CLOSING).now(RUNNING)),
@@ -751,6 +821,27 @@ mod tests {
         let state = idle();
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.wake(), Wake::Nothing);
+    }
+
+    #[test]
+    fn a_coroutine_that_yields_is_woken_watched_and_aborted_as_if_it_ran() {
+        let state = TaskState::new(Route::DEFAULT);
+        assert!(!state.may_stay_running());
+        let start = || state.start_poll_of(Route::DEFAULT, true);
+        assert_eq!(start(), StartPoll::Poll);
+        assert!(state.may_stay_running());
+        assert_eq!(state.wake(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::Poll, "S8");
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start(), StartPoll::Poll);
+        assert_eq!(state.watch(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::PollWatched, "S8");
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert_eq!(start(), StartPoll::Poll, "S8");
+        assert!(state.load().is_cancel_due());
+        state.stop_unwinding_itself();
+        assert!(!state.may_stay_running());
+        assert_eq!(state.end_yielded(), EndPoll::Cancel);
     }
 
     #[test]
@@ -1185,13 +1276,98 @@ mod model {
         });
     }
 
+    /// A coroutine in its first poll.
+    fn started() -> Arc<TaskState> {
+        let state = Arc::new(TaskState::new(Route::DEFAULT));
+        let start = state.start_poll_of(Route::DEFAULT, true);
+        assert_eq!(start, StartPoll::Poll);
+        state
+    }
+
+    #[test]
+    fn a_runtime_that_closes_cancels_a_coroutine_before_its_first_poll_or_leaves_it_alone() {
+        loom::model(|| {
+            let state = Arc::new(TaskState::new(Route::DEFAULT));
+            let closer = thread::spawn({
+                let state = state.clone();
+                move || state.close_idle()
+            });
+            let start = state.start_poll_of(Route::DEFAULT, true);
+            let is_left_alone = closer.join().unwrap() == CloseOutcome::Unwinds;
+            assert!(is_left_alone ^ (start == StartPoll::Cancel), "{start:?}");
+            if is_left_alone {
+                assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            }
+        });
+    }
+
+    #[test]
+    fn a_wake_of_a_coroutine_that_has_yielded_is_never_lost() {
+        loom::model(|| {
+            let state = started();
+            let waker = thread::spawn({
+                let state = state.clone();
+                move || state.wake()
+            });
+            let resumed = state.start_poll_of(Route::DEFAULT, true); // it has yielded: S8
+            assert_eq!(resumed, StartPoll::Poll);
+            let ended = state.end_pending(PollNote::EMPTY);
+            let woken = waker.join().unwrap();
+            assert!(
+                (ended == EndPoll::Reschedule) ^ (woken == Wake::Enqueue),
+                "queued exactly once: {ended:?} {woken:?}"
+            );
+        });
+    }
+
+    /// Both the waker and an abort may queue the coroutine. Whoever does polls it to its end.
+    #[test]
+    fn whoever_frees_a_coroutine_comes_after_a_waker_that_is_spent() {
+        loom::model(|| {
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
+            let start = task.0.start_poll_of(Route::DEFAULT, true);
+            assert_eq!(start, StartPoll::Poll);
+            task.0.reference(); // the waker's
+            assert_eq!(task.0.end_pending(PollNote::EMPTY), EndPoll::Idle);
+            fn release(task: &(TaskState, UnsafeCell<()>)) -> u32 {
+                let is_last = task.0.unreference() == RefCount::Zero;
+                if is_last {
+                    task.1.with_mut(|_| ()); // frees it
+                }
+                is_last.into()
+            }
+            fn poll_to_end(task: &(TaskState, UnsafeCell<()>)) -> u32 {
+                let start = task.0.start_poll_of(Route::DEFAULT, true);
+                assert_eq!(start, StartPoll::Poll, "S6");
+                let _ = task.0.complete();
+                release(task)
+            }
+            let waker = thread::spawn({
+                let task = task.clone();
+                move || {
+                    task.1.with(|_| ()); // the waker looks at the task
+                    match task.0.wake_idle_and_unreference() {
+                        Wake::Nothing => release(&task),
+                        _ => poll_to_end(&task),
+                    }
+                }
+            });
+            let mut frees = match task.0.cancel() {
+                Wake::Nothing => 0,
+                _ => poll_to_end(&task),
+            };
+            let _ = task.0.drop_join_handle();
+            frees += release(&task);
+            assert_eq!(frees + waker.join().unwrap(), 1);
+        });
+    }
+
     /// A coroutine looks for an abort before it suspends. One that comes later has it polled
     /// again: never dropped, and never left suspended.
     #[test]
     fn an_abort_of_a_coroutine_against_its_suspension_is_seen_by_it() {
         loom::model(|| {
-            let state = running();
-            state.start_unwinding_itself();
+            let state = started();
             let aborter = thread::spawn({
                 let state = state.clone();
                 move || state.cancel()
@@ -1212,8 +1388,7 @@ mod model {
     #[test]
     fn a_wake_against_an_abort_of_a_suspended_coroutine_queues_it_once() {
         loom::model(|| {
-            let state = running();
-            state.start_unwinding_itself();
+            let state = started();
             assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Idle);
             let waker = thread::spawn({
                 let state = state.clone();

@@ -359,6 +359,53 @@ fn closing_drops_every_future_once_in_whatever_state() {
     assert_eq!(drops.load(Relaxed), 3);
 }
 
+/// A scheduler of tasks whose futures end on their own when they are cancelled.
+struct Unwinding(Queue);
+
+impl Schedule for Unwinding {
+    const UNWINDS: bool = true;
+
+    fn schedule(&self, task: Runnable) {
+        self.0.schedule(task);
+    }
+
+    fn release(&self, task: &Header) {
+        self.0.release(task);
+    }
+}
+
+#[test]
+fn closing_leaves_tasks_alone_that_unwind_themselves_until_they_are_asked_to_end() {
+    let queue = Queue::default();
+    let drops = counter();
+    let held = Dropped(drops.clone());
+    let unwinds = poll_fn(move |_| {
+        let _held = &held;
+        if current::is_cancel_requested() {
+            current::stop_unwinding_itself();
+        }
+        Poll::<()>::Pending
+    });
+    let scheduler = Unwinding(queue.clone());
+    let (task, unwinding) = spawn(unwinds, scheduler, Id::next(), SpawnMeta::caller());
+    // SAFETY: new, and `release` removes it.
+    unsafe { queue.0.owned.insert(&task) }.unwrap();
+    queue.schedule(task);
+    let other = queue.spawn(pending::<()>());
+    queue.run();
+    // SAFETY: no runnable of the other is left, and all futures are `Send`.
+    unsafe {
+        queue.0.owned.cancel_idle();
+        queue.0.owned.cancel_all();
+    }
+    assert!(other.is_finished() && !unwinding.is_finished());
+    assert_eq!((queue.0.owned.len(), drops.load(Relaxed)), (1, 0));
+    queue.0.owned.abort_unwinding();
+    queue.run();
+    assert!(unwinding.is_finished() && queue.0.owned.is_empty());
+    assert_eq!(drops.load(Relaxed), 1);
+}
+
 #[test]
 fn a_yield_goes_behind_the_others() {
     let queue = Queue::default();

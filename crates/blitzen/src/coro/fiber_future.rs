@@ -67,7 +67,8 @@ where
     /// Gives the function its stack, and runs it as far as it gets.
     #[inline(never)]
     fn start(&mut self, cx: &mut Context<'_>) -> Returned<T> {
-        if current::is_closing() {
+        if current::is_cancel_requested() {
+            current::stop_unwinding_itself();
             return None; // the end of the poll cancels it
         }
         let Self::New {
@@ -77,7 +78,6 @@ where
         else {
             unreachable!("starts once");
         };
-        current::start_unwinding_itself();
         let resumer = Resumer::new(cx);
         let started = Cell::new(null::<Inside>());
         let place = &raw const started;
