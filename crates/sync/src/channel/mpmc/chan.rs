@@ -39,10 +39,6 @@ pub(super) struct Chan<T> {
     pub(super) receivers: HandleCount,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "padding, and there is one a channel"
-)]
 enum Buffer<T> {
     Bounded(BoundedRing<T>),
     Unbounded(LinkedQueue<T>),

@@ -9,6 +9,7 @@
 //! K2. `WAITING` says that receivers wait: a sender that claims a position sees it,
 //!     and wakes one.
 
+use blitzen_util::pad::Padded;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -26,7 +27,8 @@ const MASK: usize = usize::MAX / ONE;
 pub(super) struct LinkedQueue<T> {
     tail: TailCounter,
     blocks: BlockList<T>,
-    head: Mutex<BlockHead<T>>,
+    /// Padded: receivers write it with every value that they take, and senders what is beside it.
+    head: Padded<Mutex<BlockHead<T>>>,
 }
 
 struct TailCounter(AtomicUsize);
@@ -55,7 +57,7 @@ impl<T> LinkedQueue<T> {
         Self {
             tail: TailCounter(AtomicUsize::new(0)),
             blocks,
-            head: Mutex::new(head),
+            head: Padded(Mutex::new(head)),
         }
     }
 

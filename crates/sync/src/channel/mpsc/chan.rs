@@ -12,6 +12,7 @@ use std::mem;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
+use blitzen_util::pad::CacheGap;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::cell::UnsafeCell;
@@ -82,14 +83,18 @@ pub(super) struct SlotClaim {
     pub(super) wakes_receiver: bool,
 }
 
+/// In this order: the receiver writes `head` with every message that it takes, and would take the
+/// cache line of what is before the gap from the senders.
+#[repr(C)]
 pub(super) struct Chan<T, F: FlowControl> {
     pub(super) flow: F,
     blocks: BlockList<T>,
-    head: UnsafeCell<BlockHead<T>>,
     senders: HandleCount,
     weak_senders: AtomicUsize,
     /// The tasks that wait for the close.
     closing: WaitQueue,
+    _gap: CacheGap,
+    head: UnsafeCell<BlockHead<T>>,
 }
 
 // SAFETY: a `T` is handed from one thread to another and never lent; C1.
@@ -102,10 +107,11 @@ pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
     let chan = Arc::new(Chan {
         flow,
         blocks,
-        head: UnsafeCell::new(head),
         senders: HandleCount::new(1),
         weak_senders: AtomicUsize::new(0),
         closing: WaitQueue::new(()),
+        _gap: CacheGap::new(),
+        head: UnsafeCell::new(head),
     });
     (Tx(chan.clone()), Rx(chan))
 }
