@@ -477,15 +477,20 @@ fn the_bridge_ends_with_its_program() {
 }
 
 #[test]
-fn the_recorder_gets_back_its_mode_when_the_bridge_is_told_to_end() {
+fn the_recorder_gets_back_its_mode_however_the_bridge_ends() {
     let program = Program::new("restored");
     program.runtime.handle().set_trace(TraceMode::Sampled);
-    let bridge = Bridge::start(&program);
-    assert!(program.recorder_is("full"));
-    let pid = bridge.child.id().to_string();
-    assert!(Command::new("kill").arg(pid).status().unwrap().success());
-    assert_eq!(bridge.wait(), (true, String::new()));
-    assert!(program.recorder_is("sampled"));
+    for signal in ["TERM", "KILL"] {
+        let bridge = Bridge::start(&program);
+        assert!(program.recorder_is("full"));
+        let pid = bridge.child.id().to_string();
+        let kill = Command::new("kill").args(["-s", signal, &pid]).status();
+        assert!(kill.unwrap().success());
+        assert_eq!(bridge.wait(), (signal == "TERM", String::new()));
+        // The program may not have noticed yet.
+        while program.recorder_is("full") {}
+        assert!(program.recorder_is("sampled"));
+    }
 }
 
 fn failure(output: &Output) -> String {

@@ -10,8 +10,8 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::AtomicU8;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use blitzen_observe::{
@@ -136,6 +136,7 @@ impl Default for ObserveConfig {
 /// What a scheduler observes, for all its workers.
 pub struct Observation {
     switches: AtomicU8,
+    trace: Mutex<TraceRequests>,
     config: ObserveConfig,
     workers: Box<[Padded<WorkerObservation>]>,
     /// Events of threads that are no workers, by shard of the injection queue.
@@ -144,6 +145,15 @@ pub struct Observation {
     jobs: OutsideObservation,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
+}
+
+/// Who asks the recorder for what: the greater mode is the one that it has.
+#[derive(Default)]
+struct TraceRequests {
+    /// What it was last set to.
+    set: TraceMode,
+    /// What somebody wants for the time being.
+    held: TraceMode,
 }
 
 /// What is known of one worker.
@@ -171,6 +181,7 @@ impl Observation {
     pub(crate) fn new(config: ObserveConfig, workers: usize, inject_shards: usize) -> Self {
         let observation = Self {
             switches: AtomicU8::new(0),
+            trace: Mutex::default(),
             workers: (0..workers).map(|_| Padded::default()).collect(),
             outside: (0..inject_shards).map(|_| Padded::default()).collect(),
             jobs: OutsideObservation::default(),
@@ -260,10 +271,7 @@ impl Observation {
     }
 
     /// The sum of a histogram over all workers.
-    pub fn sum<'a>(
-        &'a self,
-        of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>,
-    ) -> Histogram {
+    pub fn sum<'a>(&'a self, of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>) -> Histogram {
         let mut total = Histogram::default();
         for counts in (0..self.workers.len()).filter_map(|worker| of(self, worker)) {
             counts.add_to(&mut total);
@@ -273,11 +281,22 @@ impl Observation {
 
     /// Switches the recorder.
     pub fn set_trace(&self, mode: TraceMode) {
-        let wanted = ObservedSet::of_trace(mode);
+        self.request_trace(|requests| requests.set = mode);
+    }
+
+    /// Makes the recorder record no less than `mode`, whatever it is set to, until the next call.
+    pub fn hold_trace(&self, mode: TraceMode) {
+        self.request_trace(|requests| requests.held = mode);
+    }
+
+    fn request_trace(&self, request: impl FnOnce(&mut TraceRequests)) {
+        // Held until the switches are set: several threads may switch at the same time.
+        let mut requests = lock(&self.trace);
+        request(&mut requests);
+        let wanted = ObservedSet::of_trace(requests.set.max(requests.held));
         if !wanted.is_empty() {
             self.allocate_rings();
         }
-        // One step: several threads may switch at the same time.
         let change = |switches| {
             let others = ObservedSet(switches).without_events();
             Some(others.with(wanted).0)
@@ -606,6 +625,22 @@ mod tests {
         observation.set_schedule_delays(false);
         assert!(observation.switches().is_empty());
         assert_eq!(observation.event_readers().len(), 4, "O3");
+    }
+
+    #[test]
+    fn what_is_held_is_the_least_that_is_recorded() {
+        let observation = observation(TraceMode::Sampled);
+        observation.hold_trace(TraceMode::Full);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.set_trace(TraceMode::Off);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.hold_trace(TraceMode::Sampled);
+        assert_eq!(observation.trace_mode(), TraceMode::Sampled);
+        observation.set_trace(TraceMode::Full);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.set_trace(TraceMode::Off);
+        observation.hold_trace(TraceMode::Off);
+        assert_eq!(observation.trace_mode(), TraceMode::Off);
     }
 
     #[test]
