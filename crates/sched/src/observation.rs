@@ -11,12 +11,12 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::AtomicU8;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use blitzen_observe::{
     EVENT_SIZE, Event, EventBudget, EventReader, EventWriter, Histogram, HistogramConfiguration,
-    HistogramCounts, LogHistogram, TickClock, TraceMode, WakeStamps, event_ring,
+    HistogramCounts, LintKind, LogHistogram, TickClock, TraceMode, WakeStamps, event_ring,
 };
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, SpawnMeta};
@@ -24,6 +24,10 @@ use blitzen_util::pad::Padded;
 
 /// How often a worker that does not record says how many polls it has made.
 const SKIPPED_INTERVAL_NS: u64 = 1_000_000;
+
+/// How many lints are kept. They have a ring of their own: polls, of which there are many more,
+/// would overwrite them.
+const LINT_EVENTS: usize = 1024;
 
 /// Whether anything can be observed. A benchmark measures what that costs while all is off, by a
 /// build without.
@@ -143,6 +147,10 @@ pub struct Observation {
     outside: Box<[Padded<OutsideObservation>]>,
     /// Events of the blocking pool.
     jobs: OutsideObservation,
+    /// Lints that were found while events were recorded.
+    lints: OutsideObservation,
+    /// How many lints of each kind were found.
+    lint_counts: Box<[AtomicU64]>,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
 }
@@ -185,6 +193,8 @@ impl Observation {
             workers: (0..workers).map(|_| Padded::default()).collect(),
             outside: (0..inject_shards).map(|_| Padded::default()).collect(),
             jobs: OutsideObservation::default(),
+            lints: OutsideObservation::default(),
+            lint_counts: LintKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
             stamps: OnceLock::new(),
             config,
         };
@@ -329,6 +339,7 @@ impl Observation {
             });
         }
         self.jobs.allocate(events);
+        self.lints.allocate(LINT_EVENTS);
         let events = self.outside_events();
         for outside in &self.outside {
             outside.allocate(events);
@@ -345,13 +356,13 @@ impl Observation {
         (self.ring_events() / self.outside.len().next_power_of_two()).max(16)
     }
 
-    /// The events of each worker, then those of the blocking pool, then those of threads that are
-    /// neither; nothing before the recorder was first switched on.
+    /// The events of each worker, then those of the blocking pool, then lints, then the events of
+    /// threads that are neither workers nor of the pool; nothing before the recorder was first switched on.
     pub fn event_readers(&self) -> Vec<EventReader> {
         let workers = self.workers.iter().map(|worker| &worker.events);
         let outside = self.outside.iter().map(|outside| &outside.events);
         workers
-            .chain([&self.jobs.events])
+            .chain([&self.jobs.events, &self.lints.events])
             .chain(outside)
             .filter_map(|events| events.get().cloned())
             .collect()
@@ -382,6 +393,21 @@ impl Observation {
         events: impl Iterator<Item = Event>,
     ) {
         self.outside[shard].record(self.switches(), now_ns, events);
+    }
+
+    /// Counts a lint, and records it if events are recorded. `id` is its task, or zero.
+    pub fn note_lint(&self, now_ns: u64, kind: LintKind, id: u64) {
+        self.lint_counts[kind as usize].fetch_add(1, Relaxed);
+        if self.switches().has(ObservedSet::EVENTS) {
+            // Without a budget: there are few.
+            let event = [Event::Lint { kind, id }].into_iter();
+            self.lints.record(ObservedSet::EVENTS, now_ns, event);
+        }
+    }
+
+    /// How many lints of a kind were found.
+    pub fn lint_count(&self, kind: LintKind) -> u64 {
+        self.lint_counts[kind as usize].load(Relaxed)
     }
 
     /// Records an event of the blocking pool; returns whether it did. A job that has begun ends,
@@ -624,7 +650,7 @@ mod tests {
         observation.set_trace(TraceMode::Off);
         observation.set_schedule_delays(false);
         assert!(observation.switches().is_empty());
-        assert_eq!(observation.event_readers().len(), 4, "O3");
+        assert_eq!(observation.event_readers().len(), 5, "O3");
     }
 
     #[test]
@@ -712,8 +738,30 @@ mod tests {
         for id in 0..1_000 {
             observation.record_outside(0, 0, [Event::Spawn { id }].into_iter());
         }
-        let recorded = events(&observation, 3).len();
+        let recorded = events(&observation, 4).len();
         assert!((50..64).contains(&recorded), "{recorded}");
+    }
+
+    #[test]
+    fn lints_are_counted_always_and_polls_do_not_overwrite_them() {
+        let observation = observation(TraceMode::Off);
+        observation.note_lint(1, LintKind::SlowPoll, 7);
+        observation.set_trace(TraceMode::Full);
+        observation.note_lint(2, LintKind::SlowPoll, 8);
+        observation.note_lint(3, LintKind::Starved, 0);
+        let recorder = WorkerRecorder::default();
+        let observed = recorder.refresh(&observation, 0, 0, 0);
+        for id in 0..10_000 {
+            recorder.push(observed, 4, Event::PollStart { id });
+        }
+        let lint = |kind, id| Event::Lint { kind, id };
+        assert_eq!(
+            events(&observation, 3),
+            [lint(LintKind::SlowPoll, 8), lint(LintKind::Starved, 0)]
+        );
+        assert_eq!(observation.lint_count(LintKind::SlowPoll), 2);
+        assert_eq!(observation.lint_count(LintKind::Starved), 1);
+        assert_eq!(observation.lint_count(LintKind::Deadlock), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use blitzen_util::kernel_thread::processor_wait_ns;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::scheduler::Scheduler;
@@ -23,6 +24,8 @@ pub struct LongPoll {
     pub task_address: usize,
     /// How long it has lasted at least.
     pub duration: Duration,
+    /// How long its thread had no processor meanwhile, at least; `None` if that is unknown.
+    pub processor_wait: Option<Duration>,
     /// The thread as the kernel calls it; zero if that is unknown.
     pub kernel_thread: u32,
     poll: PollId,
@@ -45,6 +48,9 @@ pub struct PollWatch {
 struct Seen {
     poll: PollId,
     first_seen_ns: u64,
+    /// How long its thread had had no processor in all when the poll was seen for the second time:
+    /// most polls are not, and to ask takes some microseconds.
+    waited_before_ns: Option<u64>,
     is_reported: bool,
 }
 
@@ -62,11 +68,12 @@ impl PollWatch {
     pub fn look(&mut self, scheduler: &Scheduler, after: Duration) -> Vec<LongPoll> {
         let now_ns = scheduler.world().now_ns();
         let current = |worker| scheduler.current_poll(worker);
-        let long = self.compare(now_ns, after, current);
         let kernel_thread = |worker: usize| {
             let shared = &scheduler.shared[worker];
             shared.kernel_thread.load(Relaxed)
         };
+        let waited_ns = |worker| processor_wait_ns(kernel_thread(worker));
+        let long = self.compare(now_ns, after, current, waited_ns);
         long.map(|long| LongPoll {
             kernel_thread: kernel_thread(long.worker),
             ..long
@@ -79,6 +86,7 @@ impl PollWatch {
         now_ns: u64,
         after: Duration,
         current: impl Fn(usize) -> Option<PollId>,
+        waited_ns: impl Fn(usize) -> Option<u64>,
     ) -> impl Iterator<Item = LongPoll> {
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         self.seen
@@ -90,19 +98,29 @@ impl PollWatch {
                     *seen = poll.map(|poll| Seen {
                         poll,
                         first_seen_ns: now_ns,
+                        waited_before_ns: None,
                         is_reported: false,
                     });
                     return None;
                 };
+                if seen.is_reported {
+                    return None;
+                }
+                let waited_ns = waited_ns(worker);
+                let before_ns = seen.waited_before_ns.or(waited_ns);
+                seen.waited_before_ns = before_ns;
                 let duration_ns = now_ns.saturating_sub(seen.first_seen_ns);
-                if seen.is_reported || duration_ns < after_ns {
+                if duration_ns < after_ns {
                     return None;
                 }
                 seen.is_reported = true;
+                let wait_ns = waited_ns.zip(before_ns);
+                let wait_ns = wait_ns.map(|(now, before)| now.saturating_sub(before));
                 Some(LongPoll {
                     worker,
                     task_address: seen.poll.task_address,
                     duration: Duration::from_nanos(duration_ns),
+                    processor_wait: wait_ns.map(Duration::from_nanos),
                     kernel_thread: 0,
                     poll: seen.poll,
                 })
@@ -156,7 +174,7 @@ mod tests {
         let mut watch = PollWatch::new(2);
         let mut look = |now_ns, polls: [Option<PollId>; 2]| {
             let after = Duration::from_nanos(10);
-            let long = watch.compare(now_ns, after, |worker| polls[worker]);
+            let long = watch.compare(now_ns, after, |worker| polls[worker], |_| None);
             long.map(|long| (long.worker, long.task_address, long.duration.as_nanos()))
                 .collect::<Vec<_>>()
         };
@@ -167,5 +185,20 @@ mod tests {
         assert_eq!(look(200, [poll(1, 8), None]), []);
         assert_eq!(look(300, [poll(2, 8), poll(2, 16)]), []);
         assert_eq!(look(311, [poll(2, 8), None]), [(0, 8, 11)], "the next poll");
+    }
+
+    #[test]
+    fn the_time_without_a_processor_is_that_of_the_poll() {
+        let mut watch = PollWatch::new(1);
+        let mut look = |now_ns, waited_ns| {
+            let after = Duration::from_nanos(10);
+            let long = watch.compare(now_ns, after, |_| poll(1, 8), |_| waited_ns);
+            long.map(|long| long.processor_wait).collect::<Vec<_>>()
+        };
+        assert_eq!(look(100, Some(1)), []);
+        assert_eq!(look(103, Some(1_000)), []);
+        assert_eq!(look(106, Some(1_001)), []);
+        let expected = Some(Duration::from_nanos(4));
+        assert_eq!(look(110, Some(1_004)), [expected]);
     }
 }

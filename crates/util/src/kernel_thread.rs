@@ -42,6 +42,21 @@ pub fn preemptions() -> u64 {
     0
 }
 
+/// Returns for how many nanoseconds a thread of this process could have run and had no processor, so
+/// far; `None` where that is unknown.
+///
+/// ```
+/// use blitzen_util::kernel_thread::{kernel_thread_id, processor_wait_ns};
+///
+/// let before = processor_wait_ns(kernel_thread_id());
+/// assert!(processor_wait_ns(kernel_thread_id()) >= before);
+/// ```
+pub fn processor_wait_ns(kernel_thread: u32) -> Option<u64> {
+    // The time with a processor, the time without, and how often it got one.
+    let times = std::fs::read_to_string(format!("/proc/self/task/{kernel_thread}/schedstat"));
+    times.ok()?.split_whitespace().nth(1)?.parse().ok()
+}
+
 /// Returns whether a thread of this process sleeps in the kernel, so that it neither runs nor waits
 /// for a processor; true where that is unknown.
 ///

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use blitzen_observe::{Histogram, HistogramCounts};
+use blitzen_observe::{Histogram, HistogramCounts, LintKind};
 use blitzen_sched::Observation;
 
 pub use blitzen_observe::{Stats, WorkerStats};
@@ -596,6 +596,21 @@ impl RuntimeMetrics {
     /// Returns the error of `out`.
     pub fn write_prometheus(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         prometheus::write(self, out)
+    }
+
+    /// Returns the number of lints of a kind that were found. They are looked for if somebody has
+    /// asked for [lints](super::lint).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Runtime, lint::LintKind};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().lint_count(LintKind::Deadlock), 0);
+    /// ```
+    pub fn lint_count(&self, kind: LintKind) -> u64 {
+        self.observation().lint_count(kind)
     }
 
     /// The label of the runtime.

@@ -257,6 +257,7 @@ fn event_text(at_ns: u64, event: &Event) -> Option<String> {
         Event::Overflow => format!(r#"[{at_ns},"overflow"]"#),
         Event::HandOff => format!(r#"[{at_ns},"hand-off"]"#),
         Event::Skipped { polls } => format!(r#"[{at_ns},"skipped",{polls}]"#),
+        Event::Lint { kind, id } => format!(r#"[{at_ns},"lint",{id},"{kind}"]"#),
         Event::SpanEnter { .. } | Event::SpanExit => return None,
     })
 }
