@@ -151,6 +151,8 @@ pub struct Observation {
     lints: OutsideObservation,
     /// How many lints of each kind were found.
     lint_counts: Box<[AtomicU64]>,
+    /// How long tasks had waited that no worker has polled.
+    outside_delays: OnceLock<Mutex<HistogramCounts>>,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
 }
@@ -195,6 +197,7 @@ impl Observation {
             jobs: OutsideObservation::default(),
             lints: OutsideObservation::default(),
             lint_counts: LintKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            outside_delays: OnceLock::new(),
             stamps: OnceLock::new(),
             config,
         };
@@ -246,6 +249,8 @@ impl Observation {
                 let histogram = &worker.schedule_delays;
                 histogram.get_or_init(|| HistogramCounts::new(configuration));
             }
+            let outside = || Mutex::new(HistogramCounts::new(configuration));
+            self.outside_delays.get_or_init(outside);
         }
         self.switch_stamps(on || self.config.track_schedule_delays);
     }
@@ -280,8 +285,21 @@ impl Observation {
         self.workers.get(worker)?.schedule_delays.get()
     }
 
-    /// The sum of a histogram over all workers.
-    pub fn sum<'a>(&'a self, of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>) -> Histogram {
+    /// How long polls took, over all workers.
+    pub fn all_poll_times(&self) -> Histogram {
+        self.sum(Self::poll_times)
+    }
+
+    /// How long tasks had waited, over all workers and other threads that poll tasks.
+    pub fn all_schedule_delays(&self) -> Histogram {
+        let mut total = self.sum(Self::schedule_delays);
+        if let Some(outside) = self.outside_delays.get() {
+            lock(outside).add_to(&mut total);
+        }
+        total
+    }
+
+    fn sum<'a>(&'a self, of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>) -> Histogram {
         let mut total = Histogram::default();
         for counts in (0..self.workers.len()).filter_map(|worker| of(self, worker)) {
             counts.add_to(&mut total);
@@ -382,6 +400,13 @@ impl Observation {
         }
         let queued_ns = self.stamps.get()?.take(id_number(task.id()))?;
         Some(now_ns.saturating_sub(queued_ns))
+    }
+
+    /// Counts how long a task has waited that is not polled by the loop of a worker.
+    pub(crate) fn count_outside_delay(&self, delay_ns: u64) {
+        if let Some(outside) = self.outside_delays.get() {
+            lock(outside).record(delay_ns);
+        }
     }
 
     /// Records events of a thread that is no worker.
@@ -611,9 +636,9 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp() {
+    fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp_and_is_counted() {
         let mut config = Config::new(1);
-        config.observe.track_schedule_delays = true;
+        config.observe.schedule_delays.enabled = true;
         let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
         let (task, observation) = (Tasks::job(|| {}), &scheduler.observation);
         let id = id(&task);
@@ -624,6 +649,7 @@ mod tests {
             RunOutcome::Complete
         ));
         assert_eq!(observation.stamps.get().unwrap().take(id), None);
+        assert_eq!(observation.all_schedule_delays().count(), 1);
         scheduler.close();
     }
 

@@ -545,7 +545,7 @@ impl RuntimeMetrics {
     /// # assert_eq!(polls.count(), 1);
     /// ```
     pub fn poll_times(&self) -> Histogram {
-        self.observation().sum(Observation::poll_times)
+        self.observation().all_poll_times()
     }
 
     /// Returns how long tasks wait from being spawned or woken until they are polled, over all
@@ -569,7 +569,7 @@ impl RuntimeMetrics {
     /// # assert_eq!(delays.count(), 1);
     /// ```
     pub fn schedule_delays(&self) -> Histogram {
-        self.observation().sum(Observation::schedule_delays)
+        self.observation().all_schedule_delays()
     }
 
     /// Writes all metrics in the text format of OpenMetrics, which Prometheus and the collector
