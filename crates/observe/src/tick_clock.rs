@@ -241,12 +241,13 @@ mod tests {
         let clock = TickClock::default();
         clock.set_steady(true);
         let (mut last, mut counted) = (0, 0_u64);
-        while real() < 3 * RATE_NS {
+        // As long as it takes: the machine may be busy with other programs.
+        while counted < 100_000 && real() < 60_000_000_000 {
             counted += u64::from(clock.max_ticks.get() > 0);
             let now_ns = clock.now_ns(real);
             assert!(last <= now_ns && now_ns <= real(), "{last} {now_ns}");
             last = now_ns;
         }
-        assert!(counted > 0);
+        assert!(counted > 0, "the counter is never used");
     }
 }
