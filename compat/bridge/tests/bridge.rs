@@ -534,7 +534,7 @@ fn a_program_that_is_not_understood_is_named() {
         (after("what?\n"), "unknown form"),
         (after("ok 99999999999999\n"), "unknown form"),
         (
-            after("ok 5\n12345"),
+            after("ok 2\n{}ok 5\n12345"),
             "not understood: the answer to \"stats\"",
         ),
         (after("ok 500\n12345"), "the program has ended"),
@@ -545,7 +545,6 @@ fn a_program_that_is_not_understood_is_named() {
         let socket = folder.0.join(index.to_string());
         let listener = UnixListener::bind(&socket).unwrap();
         let answers = std::thread::spawn(move || {
-            // Nor is it answered when its recorder is to be set back.
             let (mut stream, _) = listener.accept().unwrap();
             stream.write_all(&bytes).unwrap();
             stream.shutdown(std::net::Shutdown::Write).unwrap();

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_util::kernel_thread::processor_wait_ns;
+use blitzen_util::kernel_thread::{ProcessorTimes, is_thread_asleep, processor_times};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::scheduler::Scheduler;
@@ -24,7 +24,7 @@ pub struct LongPoll {
     pub task_address: usize,
     /// How long it has lasted at least.
     pub duration: Duration,
-    /// How long its thread had no processor meanwhile, at least; `None` if that is unknown.
+    /// About how long its thread had no processor meanwhile; `None` if that is unknown.
     pub processor_wait: Option<Duration>,
     /// The thread as the kernel calls it; zero if that is unknown.
     pub kernel_thread: u32,
@@ -48,9 +48,9 @@ pub struct PollWatch {
 struct Seen {
     poll: PollId,
     first_seen_ns: u64,
-    /// How long its thread had had no processor in all when the poll was seen for the second time:
-    /// most polls are not, and to ask takes some microseconds.
-    waited_before_ns: Option<u64>,
+    /// When the poll was seen for the second time, and the times of its thread then. Most polls are
+    /// not, and to ask takes some microseconds.
+    times_before: Option<(u64, ProcessorTimes)>,
     is_reported: bool,
 }
 
@@ -72,8 +72,9 @@ impl PollWatch {
             let shared = &scheduler.shared[worker];
             shared.kernel_thread.load(Relaxed)
         };
-        let waited_ns = |worker| processor_wait_ns(kernel_thread(worker));
-        let long = self.compare(now_ns, after, current, waited_ns);
+        let times = |worker| processor_times(kernel_thread(worker));
+        let is_asleep = |worker| is_thread_asleep(kernel_thread(worker));
+        let long = self.compare(now_ns, after, current, times, is_asleep);
         long.map(|long| LongPoll {
             kernel_thread: kernel_thread(long.worker),
             ..long
@@ -86,7 +87,8 @@ impl PollWatch {
         now_ns: u64,
         after: Duration,
         current: impl Fn(usize) -> Option<PollId>,
-        waited_ns: impl Fn(usize) -> Option<u64>,
+        times: impl Fn(usize) -> Option<ProcessorTimes>,
+        is_asleep: impl Fn(usize) -> bool,
     ) -> impl Iterator<Item = LongPoll> {
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         self.seen
@@ -98,7 +100,7 @@ impl PollWatch {
                     *seen = poll.map(|poll| Seen {
                         poll,
                         first_seen_ns: now_ns,
-                        waited_before_ns: None,
+                        times_before: None,
                         is_reported: false,
                     });
                     return None;
@@ -106,16 +108,29 @@ impl PollWatch {
                 if seen.is_reported {
                     return None;
                 }
-                let waited_ns = waited_ns(worker);
-                let before_ns = seen.waited_before_ns.or(waited_ns);
-                seen.waited_before_ns = before_ns;
+                let times = times(worker);
+                if seen.times_before.is_none() {
+                    seen.times_before = times.map(|times| (now_ns, times));
+                }
                 let duration_ns = now_ns.saturating_sub(seen.first_seen_ns);
                 if duration_ns < after_ns {
                     return None;
                 }
                 seen.is_reported = true;
-                let wait_ns = waited_ns.zip(before_ns);
-                let wait_ns = wait_ns.map(|(now, before)| now.saturating_sub(before));
+                let wait_ns = times
+                    .zip(seen.times_before)
+                    .map(|(now, (since_ns, before))| {
+                        let elapsed_ns = now_ns.saturating_sub(since_ns);
+                        let wait_ns = match is_asleep(worker) {
+                            true => now.wait_ns.saturating_sub(before.wait_ns),
+                            // It may wait at this moment, which is not counted yet.
+                            false => {
+                                elapsed_ns.saturating_sub(now.run_ns.saturating_sub(before.run_ns))
+                            }
+                        };
+                        // A wait that began before the poll is counted when it ends.
+                        wait_ns.min(elapsed_ns)
+                    });
                 Some(LongPoll {
                     worker,
                     task_address: seen.poll.task_address,
@@ -174,7 +189,7 @@ mod tests {
         let mut watch = PollWatch::new(2);
         let mut look = |now_ns, polls: [Option<PollId>; 2]| {
             let after = Duration::from_nanos(10);
-            let long = watch.compare(now_ns, after, |worker| polls[worker], |_| None);
+            let long = watch.compare(now_ns, after, |worker| polls[worker], |_| None, |_| true);
             long.map(|long| (long.worker, long.task_address, long.duration.as_nanos()))
                 .collect::<Vec<_>>()
         };
@@ -187,18 +202,45 @@ mod tests {
         assert_eq!(look(311, [poll(2, 8), None]), [(0, 8, 11)], "the next poll");
     }
 
-    #[test]
-    fn the_time_without_a_processor_is_that_of_the_poll() {
+    /// What is reported of the processor, of a poll from 100 on whose thread has these times at 103
+    /// and at 113.
+    fn reported_wait(before: [u64; 2], after: [u64; 2], is_asleep: bool) -> Option<u64> {
         let mut watch = PollWatch::new(1);
-        let mut look = |now_ns, waited_ns| {
-            let after = Duration::from_nanos(10);
-            let long = watch.compare(now_ns, after, |_| poll(1, 8), |_| waited_ns);
+        let mut look = |now_ns, [run_ns, wait_ns]: [u64; 2]| {
+            let (after, times) = (Duration::from_nanos(10), ProcessorTimes { run_ns, wait_ns });
+            let current = |_| poll(1, 8);
+            let long = watch.compare(now_ns, after, current, |_| Some(times), |_| is_asleep);
             long.map(|long| long.processor_wait).collect::<Vec<_>>()
         };
-        assert_eq!(look(100, Some(1)), []);
-        assert_eq!(look(103, Some(1_000)), []);
-        assert_eq!(look(106, Some(1_001)), []);
-        let expected = Some(Duration::from_nanos(4));
-        assert_eq!(look(110, Some(1_004)), [expected]);
+        assert_eq!(look(100, [0, 0]), []);
+        assert_eq!(look(103, before), []);
+        let waits = look(113, after);
+        assert_eq!(waits.len(), 1);
+        waits[0].map(|wait| wait.as_nanos() as u64)
+    }
+
+    #[test]
+    fn the_time_without_a_processor_is_that_of_the_poll() {
+        assert_eq!(reported_wait([50, 20], [60, 20], false), Some(0), "it runs");
+        assert_eq!(
+            reported_wait([50, 20], [52, 20], false),
+            Some(8),
+            "it waits"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [50, 20], true),
+            Some(0),
+            "it sleeps"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [51, 24], true),
+            Some(4),
+            "it sleeps again"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [50, 90], true),
+            Some(10),
+            "from before the poll"
+        );
     }
 }

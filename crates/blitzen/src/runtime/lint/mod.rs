@@ -188,9 +188,9 @@ impl Lint {
         self.duration
     }
 
-    /// Returns how long the thread of a slow poll could have run and had no processor, at least: then
-    /// not the poll is slow, but the machine or the container is short of processors. `None` if that
-    /// could not be found out. Found on Linux.
+    /// Returns about how long the thread of a slow poll could have run and had no processor: then not
+    /// the poll is slow, but the machine or the container is short of processors. `None` if that could
+    /// not be found out. Found on Linux.
     ///
     /// # Examples
     ///
