@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, sockets};
-use crate::model::{Dump, Stats};
+use crate::model::Dump;
 use crate::view::View;
 
 /// Writes to standard output. What a program calls its tasks cannot control the terminal.
@@ -124,10 +124,9 @@ fn dump_text(dump: &Dump) -> String {
 pub(crate) fn trace(program: &str, file: &Path, period: Option<Duration>) -> io::Result<()> {
     let mut client = Client::connect(program)?;
     if let Some(period) = period {
-        let stats: Stats = client.ask_json("stats")?;
-        client.ask("set_trace full")?;
+        client.ask("hold_trace full")?;
         thread::sleep(period);
-        client.ask(&format!("set_trace {}", stats.trace))?;
+        client.ask("hold_trace off")?;
     }
     let bytes = client.ask("trace")?;
     if file == Path::new("-") {

@@ -33,7 +33,10 @@ struct Screen {
 /// What a key asks for.
 #[derive(Debug, PartialEq, Eq)]
 enum Action {
-    Nothing,
+    /// To show what is there: the user may have chosen another part of it.
+    Draw,
+    /// To ask for everything again.
+    Refresh,
     Quit,
     NextTraceMode,
 }
@@ -45,12 +48,15 @@ pub(crate) fn run(program: &str) -> io::Result<()> {
     view.refresh(&mut client)?;
     let mut terminal = ratatui::try_init()?;
     let mut screen = Screen::default();
+    let mut next_refresh = Instant::now() + PERIOD;
     let ended = loop {
         if let Err(error) = terminal.draw(|frame| screen.draw(frame, &view)) {
             break Err(error);
         }
-        match next_action(&mut screen) {
-            Ok(Action::Nothing) => {}
+        match next_action(&mut screen, next_refresh) {
+            // At once: an answer may take long.
+            Ok(Action::Draw) => continue,
+            Ok(Action::Refresh) => {}
             Ok(Action::Quit) => break Ok(()),
             Ok(Action::NextTraceMode) => {
                 let mode = next_mode(&view.stats.trace);
@@ -63,25 +69,25 @@ pub(crate) fn run(program: &str) -> io::Result<()> {
         if let Err(error) = view.refresh(&mut client) {
             break Err(error);
         }
+        next_refresh = Instant::now() + PERIOD;
     };
     ratatui::restore();
     ended
 }
 
-/// Waits for a key that changes something, or until it is time to look again.
-fn next_action(screen: &mut Screen) -> io::Result<Action> {
-    let end = Instant::now() + PERIOD;
+/// Waits for a key that changes something, or until it is time to refresh.
+fn next_action(screen: &mut Screen, next_refresh: Instant) -> io::Result<Action> {
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if !event::poll(left)? {
-            return Ok(Action::Nothing);
+        let left = next_refresh.saturating_duration_since(Instant::now());
+        if left.is_zero() || !event::poll(left)? {
+            return Ok(Action::Refresh);
         }
         match event::read()? {
             Event::Key(key) if key.kind == KeyEventKind::Press => {
                 let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
                 return Ok(screen.press(key.code, is_control));
             }
-            Event::Resize(..) => return Ok(Action::Nothing),
+            Event::Resize(..) => return Ok(Action::Draw),
             _ => {}
         }
     }
@@ -114,7 +120,7 @@ impl Screen {
             KeyCode::End => self.table.select_last(),
             _ => {}
         }
-        Action::Nothing
+        Action::Draw
     }
 
     fn show(&mut self, index: usize) {
@@ -327,7 +333,7 @@ mod tests {
             ('5', ["worker 0   ██████████", "task 4 src/main.rs:10:5"]),
         ];
         for (key, parts) in expected {
-            assert_eq!(screen.press(KeyCode::Char(key), false), Action::Nothing);
+            assert_eq!(screen.press(KeyCode::Char(key), false), Action::Draw);
             let text = text(&mut screen, &view, 120);
             assert!(text.contains("server (4711)"), "{text}");
             for part in parts {
@@ -368,7 +374,7 @@ mod tests {
             screen.press(KeyCode::Char('t'), false),
             Action::NextTraceMode
         );
-        assert_eq!(screen.press(KeyCode::Char('c'), false), Action::Nothing);
+        assert_eq!(screen.press(KeyCode::Char('c'), false), Action::Draw);
         assert_eq!(screen.press(KeyCode::Char('c'), true), Action::Quit);
         assert_eq!(screen.press(KeyCode::Char('q'), false), Action::Quit);
         assert_eq!(

@@ -48,8 +48,11 @@ pub(crate) enum Share {
 }
 
 impl Timeline {
-    pub(crate) fn add(&mut self, events: &Events) {
-        self.now_ns = events.now_ns;
+    /// Adds what was recorded. `stuck` returns the task that the worker with a name has polled all
+    /// the time since the last answer, if that is known: a poll that had begun before anything was
+    /// recorded is in no event.
+    pub(crate) fn add(&mut self, events: &Events, stuck: impl Fn(&str) -> Option<u64>) {
+        let before_ns = std::mem::replace(&mut self.now_ns, events.now_ns);
         for track in &events.tracks {
             // Other threads poll nothing.
             if !track.name.starts_with("worker") {
@@ -63,7 +66,12 @@ impl Timeline {
                 });
                 self.rows.len() - 1
             });
-            self.rows[index].add(track, events.now_ns);
+            let row = &mut self.rows[index];
+            if track.events.is_empty() && track.lost == 0 && row.polled.is_empty() {
+                row.counted_ns = row.counted_ns.max(before_ns);
+                row.polled.extend(stuck(&track.name));
+            }
+            row.add(track, events.now_ns);
         }
     }
 
@@ -210,7 +218,7 @@ mod tests {
         let mut timeline = Timeline::default();
         let (start, end) = (CELL_NS / 2, CELL_NS * 2 + CELL_NS / 4);
         let json = format!(r#"[[{start},"poll",7],[{end},"idle",0]]"#);
-        timeline.add(&events(CELL_NS * 3, &json));
+        timeline.add(&events(CELL_NS * 3, &json), |_| None);
         let expected = [50, 100, 25, 0].map(Share::Busy);
         assert_eq!(shares(&timeline), expected);
         assert_eq!(timeline.busiest()[0].0, 7);
@@ -219,10 +227,23 @@ mod tests {
     #[test]
     fn a_poll_that_does_not_end_is_busy_up_to_now_and_goes_on() {
         let mut timeline = Timeline::default();
-        timeline.add(&events(CELL_NS, r#"[[0,"poll",7]]"#));
-        timeline.add(&events(CELL_NS * 3, "[]"));
+        timeline.add(&events(CELL_NS, r#"[[0,"poll",7]]"#), |_| None);
+        timeline.add(&events(CELL_NS * 3, "[]"), |_| None);
         assert_eq!(shares(&timeline), [100, 100, 100, 0].map(Share::Busy));
         assert!((timeline.busiest()[0].1 - 75.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_poll_that_began_before_the_recorder_did_is_shown() {
+        let mut timeline = Timeline::default();
+        let stuck = |name: &str| (name == "worker 0").then_some(7);
+        timeline.add(&events(CELL_NS, "[]"), |_| None);
+        timeline.add(&events(CELL_NS * 3, "[]"), stuck);
+        assert_eq!(shares(&timeline), [100, 100, 0].map(Share::Busy));
+        let end = CELL_NS * 3 + CELL_NS / 2;
+        let json = format!(r#"[[{end},"idle",0]]"#);
+        timeline.add(&events(CELL_NS * 4, &json), |_| None);
+        assert_eq!(shares(&timeline), [100, 100, 50, 0].map(Share::Busy));
     }
 
     #[test]
@@ -238,7 +259,7 @@ mod tests {
             at(80),
             at(90)
         );
-        timeline.add(&events(CELL_NS - 1, &json));
+        timeline.add(&events(CELL_NS - 1, &json), |_| None);
         assert_eq!(shares(&timeline), [Share::Busy(70)]);
         let busiest = timeline.busiest().into_iter();
         let busiest: Vec<_> = busiest
@@ -250,8 +271,8 @@ mod tests {
     #[test]
     fn only_the_latest_moments_are_kept_however_late_an_answer_is() {
         let mut timeline = Timeline::default();
-        timeline.add(&events(0, r#"[[0,"poll",7]]"#));
-        timeline.add(&events(CELL_NS * 100_000, r#"[[5,"wake",1]]"#));
+        timeline.add(&events(0, r#"[[0,"poll",7]]"#), |_| None);
+        timeline.add(&events(CELL_NS * 100_000, r#"[[5,"wake",1]]"#), |_| None);
         assert_eq!(shares(&timeline).len(), CELLS);
         assert_eq!(shares(&timeline)[0], Share::Busy(100));
     }
@@ -259,10 +280,8 @@ mod tests {
     #[test]
     fn what_was_left_out_is_not_shown_as_idle() {
         let mut timeline = Timeline::default();
-        timeline.add(&events(
-            CELL_NS / 2,
-            r#"[[1,"skipped",5000],[2,"odd"],[3]]"#,
-        ));
+        let json = r#"[[1,"skipped",5000],[2,"odd"],[3]]"#;
+        timeline.add(&events(CELL_NS / 2, json), |_| None);
         assert_eq!(shares(&timeline), [Share::Unknown]);
     }
 }

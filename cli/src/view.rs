@@ -1,7 +1,7 @@
 //! What is shown, computed from what a program answers.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use serde::Serialize;
@@ -86,8 +86,21 @@ impl View {
         self.tasks = client.ask_json("tasks")?;
         self.lints = client.ask_json("lints")?;
         let events: Events = client.ask_json("events")?;
-        self.timeline.add(&events);
+        let stuck = self.stuck_tasks();
+        let stuck = |worker: &str| stuck.get(worker).copied();
+        self.timeline.add(&events, stuck);
         Ok(())
+    }
+
+    /// The tasks that workers, by name, have polled all the time since the look before.
+    fn stuck_tasks(&self) -> HashMap<String, u64> {
+        let before = self.before.iter().flat_map(|before| &before.workers);
+        let workers = before.zip(&self.stats.workers).enumerate();
+        let stuck = workers.filter_map(|(index, (before, now))| {
+            let is_stuck = before.task == now.task && before.polls == now.polls;
+            Some((format!("worker {index}"), now.task.filter(|_| is_stuck)?))
+        });
+        stuck.collect()
     }
 
     pub(crate) fn set_stats(&mut self, stats: Stats) {
@@ -301,7 +314,8 @@ pub(crate) fn sample() -> View {
     view.set_stats(stats(2_000_000_000, 1_100, 700_000_000));
     view.tasks = serde_json::from_str(tasks).unwrap();
     view.lints = serde_json::from_str(lints).unwrap();
-    view.timeline.add(&serde_json::from_str(&events).unwrap());
+    let events = serde_json::from_str(&events).unwrap();
+    view.timeline.add(&events, |_| None);
     view
 }
 
@@ -330,6 +344,14 @@ mod tests {
             0.0,
             "nothing to compare with"
         );
+    }
+
+    #[test]
+    fn a_task_is_stuck_if_its_worker_has_made_no_other_poll() {
+        let mut view = sample();
+        assert!(view.stuck_tasks().is_empty());
+        view.set_stats(sample().stats);
+        assert_eq!(view.stuck_tasks(), HashMap::from([("worker 0".into(), 4)]));
     }
 
     #[test]

@@ -18,7 +18,6 @@ pub(crate) struct Greeting {
 #[derive(Default, Deserialize)]
 pub(crate) struct Stats {
     pub(crate) now_ns: u64,
-    pub(crate) trace: String,
     pub(crate) blocking_queue_depth: u64,
     pub(crate) workers: Vec<Worker>,
 }

@@ -12,8 +12,7 @@
 //! `docs/console-protocol.md` describes the program's side.
 //!
 //! B1. The bridge listens on the loopback interface only.
-//! B2. The program is asked only to look, and to set the mode of its recorder, which gets back its
-//!     mode when the bridge is ended.
+//! B2. The program is asked only to look, and to record everything while the bridge is connected.
 //! B3. Neither a client that does not read nor one that has gone holds up the bridge, and what is
 //!     kept for it is bounded.
 
@@ -27,7 +26,7 @@ mod task;
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -35,7 +34,7 @@ use std::time::{Duration, Instant};
 use console_api::instrument::instrument_server::InstrumentServer;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
@@ -61,8 +60,6 @@ const LIST_PAUSE_FACTOR: u32 = 10;
 /// the time.
 const MAX_READ_INTERVAL: Duration = Duration::from_millis(50);
 const MIN_READ_INTERVAL: Duration = Duration::from_millis(2);
-/// How long a program may take to set the mode of its recorder back.
-const RESTORE_LIMIT: Duration = Duration::from_secs(2);
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -98,18 +95,11 @@ async fn run(socket: PathBuf, address: &str) -> io::Result<()> {
     );
     let listener = listen(address).await?;
     let mut program = Program::connect(&socket).await?;
-    let before: Stats = program.ask_json("stats").await?;
-    let ended = tokio::select! {
+    tokio::select! {
         ended = show(&mut program, listener) => ended,
         _ = interrupted.recv() => Ok(()),
         _ = terminated.recv() => Ok(()),
-    };
-    let restored = timeout(RESTORE_LIMIT, restore(&socket, &before.trace)).await;
-    // A program that has ended cannot be asked, and the first error says so.
-    ended.and(restored.unwrap_or_else(|_| {
-        let why = "the program does not answer: its recorder stays on";
-        Err(io::Error::new(ErrorKind::TimedOut, why))
-    }))
+    }
 }
 
 /// Serves clients until the program does not answer any more.
@@ -138,20 +128,13 @@ async fn listen(address: &str) -> io::Result<TcpListener> {
     TcpListener::bind(&found[..]).await.map_err(describe)
 }
 
-/// Has everything recorded from now on; returns what there is now.
+/// Has everything recorded from now on, as long as the connection lasts; returns what there is now.
 async fn attach(program: &mut Program) -> io::Result<Model> {
-    program.ask("set_trace full").await?;
+    program.ask("hold_trace full").await?;
     let stats: Stats = program.ask_json("stats").await?;
     let events: Events = program.ask_json("events").await?;
     let list: Vec<ListedTask> = program.ask_json("tasks").await?;
     Ok(Model::attach(&stats, events, list))
-}
-
-/// Sets the mode of the recorder, on a connection of its own: another one may be in the middle of
-/// an answer.
-async fn restore(socket: &Path, mode: &str) -> io::Result<()> {
-    let mut program = Program::connect(socket).await?;
-    program.ask(&format!("set_trace {mode}")).await.map(drop)
 }
 
 /// Keeps the model up to date until the program does not answer any more.

@@ -197,6 +197,7 @@ fn nonsense_is_refused_and_harms_nobody() {
         "dump soon",
         "set_trace",
         "set_trace loud",
+        "hold_trace",
         "stats 1 2",
         "\u{0}",
     ] {
@@ -378,4 +379,56 @@ fn what_a_client_switches_on_another_sees() {
     assert!(two.ask("stats").contains(r#""trace":"sampled""#));
     runtime.handle().set_trace(TraceMode::Off);
     assert!(one.ask("stats").contains(r#""trace":"off""#));
+}
+
+#[test]
+fn what_a_client_holds_ends_with_its_connection() {
+    let folder = Folder::new("held");
+    let runtime = runtime_at(&folder.socket());
+    let has_mode = |client: &mut Client, mode| {
+        let field = format!(r#""trace":"{mode}""#);
+        client.ask("stats").contains(&field)
+    };
+    let (mut one, mut two, mut other) = (
+        Client::connect(&folder.socket()),
+        Client::connect(&folder.socket()),
+        Client::connect(&folder.socket()),
+    );
+    one.ask("hold_trace full");
+    assert!(has_mode(&mut other, "full"));
+    two.ask("hold_trace sampled");
+    other.ask("set_trace off");
+    assert!(has_mode(&mut other, "full"));
+    one.send(b"dump"); // it is in the middle of a request when it goes
+    drop(one);
+    while !has_mode(&mut other, "sampled") {}
+    two.ask("hold_trace off");
+    assert!(has_mode(&mut other, "off"));
+    two.ask("hold_trace full");
+    runtime.handle().set_trace(TraceMode::Sampled);
+    two.send(&b"trace\n".repeat(20)); // it does not read the answers
+    drop(two);
+    while !has_mode(&mut other, "sampled") {}
+}
+
+#[test]
+fn a_client_with_many_requests_does_not_go_before_others() {
+    const REQUESTS: usize = 100;
+    let folder = Folder::new("fair");
+    let runtime = runtime_at(&folder.socket());
+    let release = block_worker(&runtime);
+    let (mut greedy, mut other) = (
+        Client::connect(&folder.socket()),
+        Client::connect(&folder.socket()),
+    );
+    // Each takes its time, since the worker is stuck.
+    greedy.send(&b"dump 100\n".repeat(REQUESTS));
+    other.ask("stats");
+    greedy.0.get_ref().set_nonblocking(true).unwrap();
+    let mut answers = Vec::new();
+    let _ = greedy.0.read_to_end(&mut answers);
+    let answers = String::from_utf8(answers).unwrap();
+    let count = answers.matches("ok ").count();
+    assert!(count < REQUESTS, "the other was answered after {count}");
+    drop(release);
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use blitzen::dispatch::{Dispatcher, Shares};
 use blitzen::runtime::{Builder, Runtime};
 
 /// Long enough that only a task that never starts runs into it.
@@ -113,4 +114,48 @@ fn a_blocked_worker_takes_no_queued_task_along() {
         );
     }
     drop(release);
+}
+
+/// Blocks as many workers as `runtime` has, by tasks of `dispatcher`, until the sender is dropped.
+fn block_all(runtime: &Runtime, dispatcher: &Dispatcher) -> mpsc::Sender<()> {
+    let (begun, beginnings) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    let wait = Arc::new(std::sync::Mutex::new(wait));
+    for _ in 0..runtime.metrics().num_workers() {
+        let (begun, wait) = (begun.clone(), wait.clone());
+        dispatcher.spawn(async move {
+            begun.send(()).unwrap();
+            let _ = wait.lock().map(|wait| wait.recv());
+        });
+    }
+    for _ in 0..runtime.metrics().num_workers() {
+        beginnings.recv_timeout(FOREVER).unwrap();
+    }
+    release
+}
+
+#[test]
+fn tasks_of_dispatchers_run_although_every_worker_is_blocked() {
+    let runtime = two_workers();
+    let _entered = runtime.enter();
+    let default = Dispatcher::default();
+    let (busy, other) = (
+        Dispatcher::group("busy", Shares(1)),
+        Dispatcher::group("other", Shares(1)),
+    );
+    for blocked in [&default, &busy] {
+        let release = block_all(&runtime, blocked);
+        for free in [&default.limited(1), &busy, &other, &Dispatcher::io()] {
+            let (ran, run) = mpsc::channel();
+            free.spawn(async move {
+                ran.send(()).unwrap();
+                blitzen::task::yield_now().await;
+                ran.send(()).unwrap();
+            });
+            for _ in 0..2 {
+                run.recv_timeout(FOREVER).unwrap();
+            }
+        }
+        drop(release);
+    }
 }

@@ -1,5 +1,7 @@
 //! What lints report, of whom, and what reports cannot harm.
 
+mod lint_common;
+
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -9,42 +11,15 @@ use std::time::Duration;
 
 use blitzen::runtime::dump::TaskStatus;
 use blitzen::runtime::lint::{Lint, LintKind};
-use blitzen::runtime::{Builder, Runtime};
+use blitzen::runtime::{Builder, Runtime, TraceMode};
 use blitzen::task::yield_now;
 
-/// So long that a thread which has just begun its poll has come to what the test is about, also on
-/// a machine that is busy with other programs.
-const SLOW: Duration = Duration::from_millis(150);
-/// Long enough that only what never comes runs into it.
-const FOREVER: Duration = Duration::from_secs(60);
-
-/// A runtime, and its lints as they come.
-fn linted(mut builder: Builder) -> (Runtime, mpsc::Receiver<Lint>) {
-    let (found, lints) = mpsc::channel();
-    let runtime = builder
-        .slow_poll(SLOW)
-        .on_lint(move |lint| drop(found.send(lint.clone())))
-        .enable_all()
-        .build()
-        .unwrap();
-    (runtime, lints)
-}
+use lint_common::{FOREVER, SLOW, find, linted};
 
 fn multi_thread(workers: usize) -> (Runtime, mpsc::Receiver<Lint>) {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(workers);
     linted(builder)
-}
-
-/// The first lint of a kind.
-#[track_caller]
-fn find(lints: &mpsc::Receiver<Lint>, kind: LintKind) -> Lint {
-    loop {
-        let lint = lints.recv_timeout(FOREVER).expect("the lint is reported");
-        if lint.kind() == kind {
-            return lint;
-        }
-    }
 }
 
 #[test]
@@ -70,7 +45,10 @@ fn a_task_that_blocks_in_a_system_call_is_named_with_the_call_and_its_line_once(
     assert_eq!(named.status(), TaskStatus::Running);
     assert!(lint.duration().unwrap() >= SLOW);
     #[cfg(target_os = "linux")]
-    assert_eq!(lint.system_call(), Some("read"));
+    {
+        assert_eq!(lint.system_call(), Some("read"));
+        assert!(lint.processor_wait().is_some());
+    }
     let text = lint.to_string();
     assert!(text.contains("lint_reports.rs"), "{text}");
 
@@ -374,4 +352,28 @@ fn no_task_whose_waker_exists_is_said_to_have_lost_it() {
             let _ = runtime.block_on(task);
         }
     }
+}
+
+#[test]
+fn a_lint_is_counted_and_is_an_event_of_the_trace() {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1).trace(TraceMode::Sampled);
+    let (runtime, lints) = linted(builder);
+    let bytes = [0_u8; 20_000];
+    let task = runtime.spawn(async move {
+        pending::<()>().await;
+        std::hint::black_box(&bytes);
+    });
+    let lint = find(&lints, LintKind::LargeFuture);
+    assert_eq!(lint.task().unwrap().id(), task.id());
+    assert_eq!(runtime.metrics().lint_count(LintKind::LargeFuture), 1);
+    let mut page = String::new();
+    runtime.metrics().write_prometheus(&mut page).unwrap();
+    assert!(page.contains(r#",kind="large future"} 1"#), "{page}");
+    let mut text = Vec::new();
+    runtime.handle().trace().write_text(&mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let line = format!(" lints: large future of task {}\n", task.id());
+    assert!(text.contains(&line), "{text}");
+    task.abort();
 }

@@ -5,6 +5,8 @@
     any(target_arch = "x86_64", target_arch = "aarch64")
 ))]
 
+mod lint_common;
+
 use std::hint::{black_box, spin_loop};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
@@ -14,37 +16,17 @@ use std::time::Duration;
 use blitzen::runtime::lint::{Lint, LintKind};
 use blitzen::runtime::{Builder, Runtime};
 
-/// Long enough that a thread which has just begun its poll has come to what the test is about.
-const SLOW: Duration = Duration::from_millis(150);
-/// Long enough that only what never comes runs into it.
-const FOREVER: Duration = Duration::from_secs(60);
+use lint_common::{SLOW, find, linted};
 
 fn sampled(mut builder: Builder) -> (Runtime, mpsc::Receiver<Lint>) {
-    let (found, lints) = mpsc::channel();
-    let runtime = builder
-        .slow_poll(SLOW)
-        .stack_samples(true)
-        .on_lint(move |lint| drop(found.send(lint.clone())))
-        .enable_all()
-        .build()
-        .unwrap();
-    (runtime, lints)
+    builder.stack_samples(true);
+    linted(builder)
 }
 
 fn multi_thread() -> (Runtime, mpsc::Receiver<Lint>) {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1);
     sampled(builder)
-}
-
-#[track_caller]
-fn find(lints: &mpsc::Receiver<Lint>, kind: LintKind) -> Lint {
-    loop {
-        let lint = lints.recv_timeout(FOREVER).expect("the lint is reported");
-        if lint.kind() == kind {
-            return lint;
-        }
-    }
 }
 
 /// Where a function is in a stack.

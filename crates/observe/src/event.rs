@@ -15,6 +15,8 @@ use blitzen_util::field::Field;
 use blitzen_util::wait::WaitKind;
 use blitzen_util::wake_cause::WakeCause;
 
+use crate::lint_kind::LintKind;
+
 const KIND: Field = Field::new(58, 6);
 const DETAIL: Field = Field::new(48, 10);
 const TIME: Field = Field::new(0, 48);
@@ -155,6 +157,13 @@ pub enum Event {
     },
     /// The span ends.
     SpanExit,
+    /// The thread that looks for lints has found one.
+    Lint {
+        /// What it is about.
+        kind: LintKind,
+        /// The task, or zero.
+        id: u64,
+    },
 }
 
 impl Event {
@@ -187,6 +196,7 @@ impl Event {
             Self::JobStart { id } => (15, 0, id),
             Self::JobEnd { id, is_complete } => (16, is_complete.into(), id),
             Self::NestedPollStart { id } => (17, 0, id),
+            Self::Lint { kind, id } => (18, kind as u64, id),
         };
         let time = at_ns & TIME.max();
         [KIND.set(DETAIL.set(time, detail), kind), word]
@@ -241,6 +251,10 @@ impl Event {
                 is_complete: detail != 0,
             },
             17 => Self::NestedPollStart { id: word },
+            18 => Self::Lint {
+                kind: *LintKind::ALL.get(detail as usize)?,
+                id: word,
+            },
             _ => return None,
         })
     }
@@ -313,6 +327,10 @@ mod tests {
             Event::Skipped { polls: 5 },
             Event::SpanEnter { name: &NAME },
             Event::SpanExit,
+            Event::Lint {
+                kind: LintKind::Futurelock,
+                id: u64::MAX,
+            },
         ];
         let wait = EventWait {
             kind: WaitKind::Several,

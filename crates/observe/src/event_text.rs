@@ -164,6 +164,8 @@ impl EventSink for EventText {
                 self.tracks[track.0].polled.clear();
                 format!("handed off, {task} goes on elsewhere")
             }
+            Event::Lint { kind, id: 0 } => kind.to_string(),
+            Event::Lint { kind, id } => format!("{kind} of task {id}"),
             Event::Skipped { polls } => format!("{polls} polls not recorded"),
             Event::JobStart { id } => format!("run task {id}"),
             Event::JobEnd { id, is_complete } => match is_complete {

@@ -13,6 +13,7 @@ mod event_sink;
 mod event_text;
 mod histogram;
 mod histogram_snapshot;
+mod lint_kind;
 mod openmetrics;
 mod perfetto;
 mod protobuf;
@@ -34,6 +35,7 @@ pub use histogram::{
     LogHistogramBuilder,
 };
 pub use histogram_snapshot::Histogram;
+pub use lint_kind::LintKind;
 pub use openmetrics::OpenMetrics;
 pub use perfetto::PerfettoTrace;
 pub use tick_clock::TickClock;

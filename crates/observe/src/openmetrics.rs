@@ -80,6 +80,33 @@ impl<'a> OpenMetrics<'a> {
         Ok(())
     }
 
+    /// Writes numbers that only grow, one for each value of the label `label`.
+    ///
+    /// ```
+    /// let mut text = String::new();
+    /// let mut metrics = blitzen_observe::OpenMetrics::new(&mut text, "");
+    /// metrics.labelled_counter("lints", "Lints.", "kind", [("starved", 7)]).unwrap();
+    /// assert!(text.ends_with("blitzen_lints_total{runtime=\"\",kind=\"starved\"} 7\n"));
+    /// ```
+    pub fn labelled_counter<'v>(
+        &mut self,
+        name: &str,
+        help: &str,
+        label: &str,
+        samples: impl IntoIterator<Item = (&'v str, u64)>,
+    ) -> fmt::Result {
+        self.head(name, "counter", help)?;
+        let labels = self.labels(None);
+        for (text, value) in samples {
+            let text = escape(text);
+            writeln!(
+                self.out,
+                "blitzen_{name}_total{{{labels},{label}=\"{text}\"}} {value}"
+            )?;
+        }
+        Ok(())
+    }
+
     /// Writes a time that only grows, given in nanoseconds. Its name ends in `_seconds`.
     ///
     /// ```

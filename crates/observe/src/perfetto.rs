@@ -531,6 +531,11 @@ impl EventSink for PerfettoTrace {
                     self.end_slice(track, at_ns, &[]);
                 }
             }
+            Event::Lint { kind, id } => {
+                let notes = [("task", Note::Number(id))];
+                let known = usize::from(id != 0);
+                self.instant(track, at_ns, kind.name(), &notes[..known]);
+            }
         }
     }
 

@@ -241,12 +241,17 @@ mod tests {
         let clock = TickClock::default();
         clock.set_steady(true);
         let (mut last, mut counted) = (0, 0_u64);
-        while real() < 3 * RATE_NS {
+        // As long as it takes: the machine may be busy with other programs.
+        while counted < 1_000 && real() < 60_000_000_000 {
+            // A sanitizer may make every look too long for a pair.
+            if real() > 100 * RATE_NS && clock.anchor.get().is_none() {
+                return;
+            }
             counted += u64::from(clock.max_ticks.get() > 0);
             let now_ns = clock.now_ns(real);
             assert!(last <= now_ns && now_ns <= real(), "{last} {now_ns}");
             last = now_ns;
         }
-        assert!(counted > 0);
+        assert!(counted > 0, "the counter is never used");
     }
 }

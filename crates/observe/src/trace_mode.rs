@@ -16,7 +16,7 @@
 /// runtime.block_on(runtime.spawn(async {})).unwrap();
 /// assert!(!runtime.handle().trace().is_empty());
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum TraceMode {
     /// Nothing. This is the default.

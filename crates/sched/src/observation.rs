@@ -10,13 +10,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
-use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU8, AtomicU64};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use blitzen_observe::{
     EVENT_SIZE, Event, EventBudget, EventReader, EventWriter, Histogram, HistogramConfiguration,
-    HistogramCounts, LogHistogram, TickClock, TraceMode, WakeStamps, event_ring,
+    HistogramCounts, LintKind, LogHistogram, TickClock, TraceMode, WakeStamps, event_ring,
 };
 use blitzen_task::glue::id_number;
 use blitzen_task::{Header, SpawnMeta};
@@ -24,6 +24,10 @@ use blitzen_util::pad::Padded;
 
 /// How often a worker that does not record says how many polls it has made.
 const SKIPPED_INTERVAL_NS: u64 = 1_000_000;
+
+/// How many lints are kept. They have a ring of their own: polls, of which there are many more,
+/// would overwrite them.
+const LINT_EVENTS: usize = 1024;
 
 /// Whether anything can be observed. A benchmark measures what that costs while all is off, by a
 /// build without.
@@ -136,14 +140,30 @@ impl Default for ObserveConfig {
 /// What a scheduler observes, for all its workers.
 pub struct Observation {
     switches: AtomicU8,
+    trace: Mutex<TraceRequests>,
     config: ObserveConfig,
     workers: Box<[Padded<WorkerObservation>]>,
     /// Events of threads that are no workers, by shard of the injection queue.
     outside: Box<[Padded<OutsideObservation>]>,
     /// Events of the blocking pool.
     jobs: OutsideObservation,
+    /// Lints that were found while events were recorded.
+    lints: OutsideObservation,
+    /// How many lints of each kind were found.
+    lint_counts: Box<[AtomicU64]>,
+    /// How long tasks had waited that no worker has polled.
+    outside_delays: OnceLock<Mutex<HistogramCounts>>,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
+}
+
+/// Who asks the recorder for what: the greater mode is the one that it has.
+#[derive(Default)]
+struct TraceRequests {
+    /// What it was last set to.
+    set: TraceMode,
+    /// What somebody wants for the time being.
+    held: TraceMode,
 }
 
 /// What is known of one worker.
@@ -171,9 +191,13 @@ impl Observation {
     pub(crate) fn new(config: ObserveConfig, workers: usize, inject_shards: usize) -> Self {
         let observation = Self {
             switches: AtomicU8::new(0),
+            trace: Mutex::default(),
             workers: (0..workers).map(|_| Padded::default()).collect(),
             outside: (0..inject_shards).map(|_| Padded::default()).collect(),
             jobs: OutsideObservation::default(),
+            lints: OutsideObservation::default(),
+            lint_counts: LintKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            outside_delays: OnceLock::new(),
             stamps: OnceLock::new(),
             config,
         };
@@ -225,6 +249,8 @@ impl Observation {
                 let histogram = &worker.schedule_delays;
                 histogram.get_or_init(|| HistogramCounts::new(configuration));
             }
+            let outside = || Mutex::new(HistogramCounts::new(configuration));
+            self.outside_delays.get_or_init(outside);
         }
         self.switch_stamps(on || self.config.track_schedule_delays);
     }
@@ -259,11 +285,21 @@ impl Observation {
         self.workers.get(worker)?.schedule_delays.get()
     }
 
-    /// The sum of a histogram over all workers.
-    pub fn sum<'a>(
-        &'a self,
-        of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>,
-    ) -> Histogram {
+    /// How long polls took, over all workers.
+    pub fn all_poll_times(&self) -> Histogram {
+        self.sum(Self::poll_times)
+    }
+
+    /// How long tasks had waited, over all workers and other threads that poll tasks.
+    pub fn all_schedule_delays(&self) -> Histogram {
+        let mut total = self.sum(Self::schedule_delays);
+        if let Some(outside) = self.outside_delays.get() {
+            lock(outside).add_to(&mut total);
+        }
+        total
+    }
+
+    fn sum<'a>(&'a self, of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>) -> Histogram {
         let mut total = Histogram::default();
         for counts in (0..self.workers.len()).filter_map(|worker| of(self, worker)) {
             counts.add_to(&mut total);
@@ -273,11 +309,22 @@ impl Observation {
 
     /// Switches the recorder.
     pub fn set_trace(&self, mode: TraceMode) {
-        let wanted = ObservedSet::of_trace(mode);
+        self.request_trace(|requests| requests.set = mode);
+    }
+
+    /// Makes the recorder record no less than `mode`, whatever it is set to, until the next call.
+    pub fn hold_trace(&self, mode: TraceMode) {
+        self.request_trace(|requests| requests.held = mode);
+    }
+
+    fn request_trace(&self, request: impl FnOnce(&mut TraceRequests)) {
+        // Held until the switches are set: several threads may switch at the same time.
+        let mut requests = lock(&self.trace);
+        request(&mut requests);
+        let wanted = ObservedSet::of_trace(requests.set.max(requests.held));
         if !wanted.is_empty() {
             self.allocate_rings();
         }
-        // One step: several threads may switch at the same time.
         let change = |switches| {
             let others = ObservedSet(switches).without_events();
             Some(others.with(wanted).0)
@@ -310,6 +357,7 @@ impl Observation {
             });
         }
         self.jobs.allocate(events);
+        self.lints.allocate(LINT_EVENTS);
         let events = self.outside_events();
         for outside in &self.outside {
             outside.allocate(events);
@@ -326,13 +374,13 @@ impl Observation {
         (self.ring_events() / self.outside.len().next_power_of_two()).max(16)
     }
 
-    /// The events of each worker, then those of the blocking pool, then those of threads that are
-    /// neither; nothing before the recorder was first switched on.
+    /// The events of each worker, then those of the blocking pool, then lints, then the events of
+    /// threads that are neither workers nor of the pool; nothing before the recorder was first switched on.
     pub fn event_readers(&self) -> Vec<EventReader> {
         let workers = self.workers.iter().map(|worker| &worker.events);
         let outside = self.outside.iter().map(|outside| &outside.events);
         workers
-            .chain([&self.jobs.events])
+            .chain([&self.jobs.events, &self.lints.events])
             .chain(outside)
             .filter_map(|events| events.get().cloned())
             .collect()
@@ -354,6 +402,13 @@ impl Observation {
         Some(now_ns.saturating_sub(queued_ns))
     }
 
+    /// Counts how long a task has waited that is not polled by the loop of a worker.
+    pub(crate) fn count_outside_delay(&self, delay_ns: u64) {
+        if let Some(outside) = self.outside_delays.get() {
+            lock(outside).record(delay_ns);
+        }
+    }
+
     /// Records events of a thread that is no worker.
     #[cold]
     pub(crate) fn record_outside(
@@ -363,6 +418,21 @@ impl Observation {
         events: impl Iterator<Item = Event>,
     ) {
         self.outside[shard].record(self.switches(), now_ns, events);
+    }
+
+    /// Counts a lint, and records it if events are recorded. `id` is its task, or zero.
+    pub fn note_lint(&self, now_ns: u64, kind: LintKind, id: u64) {
+        self.lint_counts[kind as usize].fetch_add(1, Relaxed);
+        if self.switches().has(ObservedSet::EVENTS) {
+            // Without a budget: there are few.
+            let event = [Event::Lint { kind, id }].into_iter();
+            self.lints.record(ObservedSet::EVENTS, now_ns, event);
+        }
+    }
+
+    /// How many lints of a kind were found.
+    pub fn lint_count(&self, kind: LintKind) -> u64 {
+        self.lint_counts[kind as usize].load(Relaxed)
     }
 
     /// Records an event of the blocking pool; returns whether it did. A job that has begun ends,
@@ -566,9 +636,9 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp() {
+    fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp_and_is_counted() {
         let mut config = Config::new(1);
-        config.observe.track_schedule_delays = true;
+        config.observe.schedule_delays.enabled = true;
         let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
         let (task, observation) = (Tasks::job(|| {}), &scheduler.observation);
         let id = id(&task);
@@ -579,6 +649,7 @@ mod tests {
             RunOutcome::Complete
         ));
         assert_eq!(observation.stamps.get().unwrap().take(id), None);
+        assert_eq!(observation.all_schedule_delays().count(), 1);
         scheduler.close();
     }
 
@@ -605,7 +676,23 @@ mod tests {
         observation.set_trace(TraceMode::Off);
         observation.set_schedule_delays(false);
         assert!(observation.switches().is_empty());
-        assert_eq!(observation.event_readers().len(), 4, "O3");
+        assert_eq!(observation.event_readers().len(), 5, "O3");
+    }
+
+    #[test]
+    fn what_is_held_is_the_least_that_is_recorded() {
+        let observation = observation(TraceMode::Sampled);
+        observation.hold_trace(TraceMode::Full);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.set_trace(TraceMode::Off);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.hold_trace(TraceMode::Sampled);
+        assert_eq!(observation.trace_mode(), TraceMode::Sampled);
+        observation.set_trace(TraceMode::Full);
+        assert_eq!(observation.trace_mode(), TraceMode::Full);
+        observation.set_trace(TraceMode::Off);
+        observation.hold_trace(TraceMode::Off);
+        assert_eq!(observation.trace_mode(), TraceMode::Off);
     }
 
     #[test]
@@ -677,8 +764,30 @@ mod tests {
         for id in 0..1_000 {
             observation.record_outside(0, 0, [Event::Spawn { id }].into_iter());
         }
-        let recorded = events(&observation, 3).len();
+        let recorded = events(&observation, 4).len();
         assert!((50..64).contains(&recorded), "{recorded}");
+    }
+
+    #[test]
+    fn lints_are_counted_always_and_polls_do_not_overwrite_them() {
+        let observation = observation(TraceMode::Off);
+        observation.note_lint(1, LintKind::SlowPoll, 7);
+        observation.set_trace(TraceMode::Full);
+        observation.note_lint(2, LintKind::SlowPoll, 8);
+        observation.note_lint(3, LintKind::Starved, 0);
+        let recorder = WorkerRecorder::default();
+        let observed = recorder.refresh(&observation, 0, 0, 0);
+        for id in 0..10_000 {
+            recorder.push(observed, 4, Event::PollStart { id });
+        }
+        let lint = |kind, id| Event::Lint { kind, id };
+        assert_eq!(
+            events(&observation, 3),
+            [lint(LintKind::SlowPoll, 8), lint(LintKind::Starved, 0)]
+        );
+        assert_eq!(observation.lint_count(LintKind::SlowPoll), 2);
+        assert_eq!(observation.lint_count(LintKind::Starved), 1);
+        assert_eq!(observation.lint_count(LintKind::Deadlock), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use blitzen_util::kernel_thread::{ProcessorTimes, is_thread_asleep, processor_times};
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::scheduler::Scheduler;
@@ -23,6 +24,8 @@ pub struct LongPoll {
     pub task_address: usize,
     /// How long it has lasted at least.
     pub duration: Duration,
+    /// About how long its thread had no processor meanwhile; `None` if that is unknown.
+    pub processor_wait: Option<Duration>,
     /// The thread as the kernel calls it; zero if that is unknown.
     pub kernel_thread: u32,
     poll: PollId,
@@ -45,6 +48,9 @@ pub struct PollWatch {
 struct Seen {
     poll: PollId,
     first_seen_ns: u64,
+    /// When the poll was seen for the second time, and the times of its thread then. Most polls are
+    /// not, and to ask takes some microseconds.
+    times_before: Option<(u64, ProcessorTimes)>,
     is_reported: bool,
 }
 
@@ -62,11 +68,13 @@ impl PollWatch {
     pub fn look(&mut self, scheduler: &Scheduler, after: Duration) -> Vec<LongPoll> {
         let now_ns = scheduler.world().now_ns();
         let current = |worker| scheduler.current_poll(worker);
-        let long = self.compare(now_ns, after, current);
         let kernel_thread = |worker: usize| {
             let shared = &scheduler.shared[worker];
             shared.kernel_thread.load(Relaxed)
         };
+        let times = |worker| processor_times(kernel_thread(worker));
+        let is_asleep = |worker| is_thread_asleep(kernel_thread(worker));
+        let long = self.compare(now_ns, after, current, times, is_asleep);
         long.map(|long| LongPoll {
             kernel_thread: kernel_thread(long.worker),
             ..long
@@ -79,6 +87,8 @@ impl PollWatch {
         now_ns: u64,
         after: Duration,
         current: impl Fn(usize) -> Option<PollId>,
+        times: impl Fn(usize) -> Option<ProcessorTimes>,
+        is_asleep: impl Fn(usize) -> bool,
     ) -> impl Iterator<Item = LongPoll> {
         let after_ns = u64::try_from(after.as_nanos()).unwrap_or(u64::MAX);
         self.seen
@@ -90,19 +100,42 @@ impl PollWatch {
                     *seen = poll.map(|poll| Seen {
                         poll,
                         first_seen_ns: now_ns,
+                        times_before: None,
                         is_reported: false,
                     });
                     return None;
                 };
+                if seen.is_reported {
+                    return None;
+                }
+                let times = times(worker);
+                if seen.times_before.is_none() {
+                    seen.times_before = times.map(|times| (now_ns, times));
+                }
                 let duration_ns = now_ns.saturating_sub(seen.first_seen_ns);
-                if seen.is_reported || duration_ns < after_ns {
+                if duration_ns < after_ns {
                     return None;
                 }
                 seen.is_reported = true;
+                let wait_ns = times
+                    .zip(seen.times_before)
+                    .map(|(now, (since_ns, before))| {
+                        let elapsed_ns = now_ns.saturating_sub(since_ns);
+                        let wait_ns = match is_asleep(worker) {
+                            true => now.wait_ns.saturating_sub(before.wait_ns),
+                            // It may wait at this moment, which is not counted yet.
+                            false => {
+                                elapsed_ns.saturating_sub(now.run_ns.saturating_sub(before.run_ns))
+                            }
+                        };
+                        // A wait that began before the poll is counted when it ends.
+                        wait_ns.min(elapsed_ns)
+                    });
                 Some(LongPoll {
                     worker,
                     task_address: seen.poll.task_address,
                     duration: Duration::from_nanos(duration_ns),
+                    processor_wait: wait_ns.map(Duration::from_nanos),
                     kernel_thread: 0,
                     poll: seen.poll,
                 })
@@ -156,7 +189,7 @@ mod tests {
         let mut watch = PollWatch::new(2);
         let mut look = |now_ns, polls: [Option<PollId>; 2]| {
             let after = Duration::from_nanos(10);
-            let long = watch.compare(now_ns, after, |worker| polls[worker]);
+            let long = watch.compare(now_ns, after, |worker| polls[worker], |_| None, |_| true);
             long.map(|long| (long.worker, long.task_address, long.duration.as_nanos()))
                 .collect::<Vec<_>>()
         };
@@ -167,5 +200,47 @@ mod tests {
         assert_eq!(look(200, [poll(1, 8), None]), []);
         assert_eq!(look(300, [poll(2, 8), poll(2, 16)]), []);
         assert_eq!(look(311, [poll(2, 8), None]), [(0, 8, 11)], "the next poll");
+    }
+
+    /// What is reported of the processor, of a poll from 100 on whose thread has these times at 103
+    /// and at 113.
+    fn reported_wait(before: [u64; 2], after: [u64; 2], is_asleep: bool) -> Option<u64> {
+        let mut watch = PollWatch::new(1);
+        let mut look = |now_ns, [run_ns, wait_ns]: [u64; 2]| {
+            let (after, times) = (Duration::from_nanos(10), ProcessorTimes { run_ns, wait_ns });
+            let current = |_| poll(1, 8);
+            let long = watch.compare(now_ns, after, current, |_| Some(times), |_| is_asleep);
+            long.map(|long| long.processor_wait).collect::<Vec<_>>()
+        };
+        assert_eq!(look(100, [0, 0]), []);
+        assert_eq!(look(103, before), []);
+        let waits = look(113, after);
+        assert_eq!(waits.len(), 1);
+        waits[0].map(|wait| wait.as_nanos() as u64)
+    }
+
+    #[test]
+    fn the_time_without_a_processor_is_that_of_the_poll() {
+        assert_eq!(reported_wait([50, 20], [60, 20], false), Some(0), "it runs");
+        assert_eq!(
+            reported_wait([50, 20], [52, 20], false),
+            Some(8),
+            "it waits"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [50, 20], true),
+            Some(0),
+            "it sleeps"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [51, 24], true),
+            Some(4),
+            "it sleeps again"
+        );
+        assert_eq!(
+            reported_wait([50, 20], [50, 90], true),
+            Some(10),
+            "from before the poll"
+        );
     }
 }

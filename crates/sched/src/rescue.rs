@@ -4,14 +4,17 @@
 //! sockets. If all of them are stuck, nobody is left to. So when tasks have waited for some
 //! milliseconds (longer if a worker computes, or waits for a processor), the
 //! [monitor](crate::monitor) moves what is queued on the workers to the injection queue, and sends
-//! a *rescuer*: a job of the blocking pool that runs tasks from there until a worker is back, or
-//! none is queued. A rescuer that gets stuck as well is followed by another.
+//! a *rescuer*: a job of the blocking pool that runs tasks from there, and those of groups, until a
+//! worker is back, or none is queued. A rescuer that gets stuck as well is followed by another.
+//!
+//! The tasks of a view (`limited`) need no more than that: its runners are tasks, and what a runner
+//! that is stuck keeps waiting is over the limit.
 //!
 //! A rescuer is no worker: what its tasks spawn and wake goes to the injection queue, where a
 //! worker that is back finds it too.
 //!
-//! E1. Every task that a rescuer does not poll right now is in the injection queue, so one that is
-//!     stuck holds up no other task.
+//! E1. Every task that a rescuer does not poll right now is in the injection queue or in the queue
+//!     of its group, so one that is stuck holds up no other task.
 //! E2. There are at most as many rescuers as workers, or four if there are fewer workers.
 
 use std::cell::Cell;
@@ -181,7 +184,14 @@ impl Rescuer {
                 scheduler
                     .inject
                     .fetch(&next_shard, 1, |taken| task = Some(taken));
-                let Some(task) = task else { break };
+                let Some(task) = task else {
+                    let Some(poll) = scheduler.take_group_task() else {
+                        break;
+                    };
+                    rescue.polls.fetch_add(1, Relaxed);
+                    poll();
+                    continue;
+                };
                 rescue.polls.fetch_add(1, Relaxed);
                 match scheduler.poll_routed(task, None) {
                     RunOutcome::Woken(task) | RunOutcome::Yielded(task) => scheduler.schedule(task),

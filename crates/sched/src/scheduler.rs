@@ -598,6 +598,7 @@ impl Scheduler {
     pub(crate) fn has_any_work(&self) -> bool {
         let workers = 0..self.workers();
         !self.inject.is_empty()
+            || self.groups.has_work()
             || workers
                 .into_iter()
                 .any(|worker| self.has_local_work(worker))

@@ -42,6 +42,34 @@ pub fn preemptions() -> u64 {
     0
 }
 
+/// How long a thread has had a processor, and could have run without one, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessorTimes {
+    /// With a processor.
+    pub run_ns: u64,
+    /// Without. A wait that goes on is not counted yet.
+    pub wait_ns: u64,
+}
+
+/// Returns the times of a thread of this process so far; `None` where they are unknown.
+///
+/// ```
+/// use blitzen_util::kernel_thread::{kernel_thread_id, processor_times};
+///
+/// if let Some(before) = processor_times(kernel_thread_id()) {
+///     assert!(processor_times(kernel_thread_id()).unwrap().wait_ns >= before.wait_ns);
+/// }
+/// ```
+pub fn processor_times(kernel_thread: u32) -> Option<ProcessorTimes> {
+    let times = std::fs::read_to_string(format!("/proc/self/task/{kernel_thread}/schedstat"));
+    let times = times.ok()?;
+    let mut times = times.split_whitespace().map(|time| time.parse().ok());
+    Some(ProcessorTimes {
+        run_ns: times.next()??,
+        wait_ns: times.next()??,
+    })
+}
+
 /// Returns whether a thread of this process sleeps in the kernel, so that it neither runs nor waits
 /// for a processor; true where that is unknown.
 ///

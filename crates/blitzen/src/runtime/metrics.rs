@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use blitzen_observe::{Histogram, HistogramCounts};
+use blitzen_observe::{Histogram, HistogramCounts, LintKind};
 use blitzen_sched::Observation;
 
 pub use blitzen_observe::{Stats, WorkerStats};
@@ -545,7 +545,7 @@ impl RuntimeMetrics {
     /// # assert_eq!(polls.count(), 1);
     /// ```
     pub fn poll_times(&self) -> Histogram {
-        self.observation().sum(Observation::poll_times)
+        self.observation().all_poll_times()
     }
 
     /// Returns how long tasks wait from being spawned or woken until they are polled, over all
@@ -569,7 +569,7 @@ impl RuntimeMetrics {
     /// # assert_eq!(delays.count(), 1);
     /// ```
     pub fn schedule_delays(&self) -> Histogram {
-        self.observation().sum(Observation::schedule_delays)
+        self.observation().all_schedule_delays()
     }
 
     /// Writes all metrics in the text format of OpenMetrics, which Prometheus and the collector
@@ -596,6 +596,21 @@ impl RuntimeMetrics {
     /// Returns the error of `out`.
     pub fn write_prometheus(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         prometheus::write(self, out)
+    }
+
+    /// Returns the number of lints of a kind that were found. They are looked for if somebody has
+    /// asked for [lints](super::lint).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::{Runtime, lint::LintKind};
+    ///
+    /// let runtime = Runtime::new().unwrap();
+    /// assert_eq!(runtime.metrics().lint_count(LintKind::Deadlock), 0);
+    /// ```
+    pub fn lint_count(&self, kind: LintKind) -> u64 {
+        self.observation().lint_count(kind)
     }
 
     /// The label of the runtime.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use blitzen_observe::{OpenMetrics, WorkerStats};
+use blitzen_observe::{LintKind, OpenMetrics, WorkerStats};
 
 use super::metrics::RuntimeMetrics;
 
@@ -113,6 +113,10 @@ pub(super) fn write(metrics: &RuntimeMetrics, out: &mut dyn fmt::Write) -> fmt::
         "Budgets that were used up.",
         total(metrics.budget_forced_yield_count()),
     )?;
+    let lints = LintKind::ALL
+        .iter()
+        .map(|kind| (kind.name(), metrics.lint_count(*kind)));
+    page.labelled_counter("lints", "Lints that were found.", "kind", lints)?;
     let gauges = [
         ("workers", "Workers.", metrics.num_workers()),
         (

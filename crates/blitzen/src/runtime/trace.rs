@@ -299,7 +299,8 @@ pub(super) fn named_readers(scheduler: &Scheduler) -> Vec<NamedReader> {
     let name = |index: usize| match index.checked_sub(workers) {
         None => format!("worker {index}"),
         Some(0) => "blocking pool".to_owned(),
-        Some(shard) => format!("other threads {}", shard - 1),
+        Some(1) => "lints".to_owned(),
+        Some(shard) => format!("other threads {}", shard - 2),
     };
     readers
         .enumerate()

@@ -241,6 +241,16 @@ impl GroupSet {
         picked
     }
 
+    /// Takes the next task out for a thread that is no runner, and needs no permit.
+    pub(crate) fn take(&self, now_ns: impl FnOnce() -> u64) -> Option<Picked> {
+        self.0.lock().pick(now_ns)
+    }
+
+    /// Whether tasks wait.
+    pub(crate) fn has_work(&self) -> bool {
+        self.0.lock().queued > 0
+    }
+
     /// Gives a runner's permit back, while the runner blocks.
     pub(crate) fn suspend(&self) -> Demand {
         let mut state = self.0.lock();

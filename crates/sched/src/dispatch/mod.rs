@@ -711,6 +711,9 @@ impl Scheduler {
             let now_ns = world.now_ns();
             let delay_ns = self.observation.take_delay_ns(task.header(), now_ns);
             info.schedule_delay = delay_ns.map(Duration::from_nanos);
+            delay_ns
+                .into_iter()
+                .for_each(|delay_ns| self.observation.count_outside_delay(delay_ns));
         }
         let has_hooks = switches.has(ObservedSet::HOOKS);
         if has_hooks {

@@ -11,7 +11,7 @@ use blitzen_task::{RunOutcome, Runnable};
 use blitzen_util::backoff::Backoff;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
-use super::groups::QUANTUM_NS;
+use super::groups::{Picked, QUANTUM_NS};
 use super::parked_runners::RunnerTask;
 use super::permits::{PermitOf, poll_with};
 use super::{
@@ -405,20 +405,32 @@ impl Scheduler {
             let Some(picked) = self.groups.next(runner, waker, || self.world().now_ns()) else {
                 return TurnEnd::Parked;
             };
-            let outcome = poll_with(PermitOf::Groups(self), || {
-                self.poll_routed(picked.task, picked.budget)
-            });
-            let end_ns = self.world().now_ns();
-            self.groups
-                .charge(picked.group, end_ns.saturating_sub(now_ns));
-            now_ns = end_ns;
-            if let RunOutcome::Woken(task) | RunOutcome::Yielded(task) = outcome {
-                self.push_to_group(picked.group, task);
-            }
+            now_ns = poll_with(PermitOf::Groups(self), || self.poll_picked(picked, now_ns));
             let is_over = now_ns.saturating_sub(start_ns) >= QUANTUM_NS;
             if is_over || !self.is_worker_here() {
                 return TurnEnd::Over;
             }
         }
+    }
+
+    /// Polls a task of a group, and charges its group for the time since `start_ns`; returns when
+    /// that was over.
+    fn poll_picked(self: &Arc<Self>, picked: Picked, start_ns: u64) -> u64 {
+        let outcome = self.poll_routed(picked.task, picked.budget);
+        let end_ns = self.world().now_ns();
+        self.groups
+            .charge(picked.group, end_ns.saturating_sub(start_ns));
+        if let RunOutcome::Woken(task) | RunOutcome::Yielded(task) = outcome {
+            self.push_to_group(picked.group, task);
+        }
+        end_ns
+    }
+
+    /// Takes a task of a group, whose runners may all be stuck; returns what polls it.
+    pub(crate) fn take_group_task(self: &Arc<Self>) -> Option<impl FnOnce()> {
+        let picked = self.groups.take(|| self.world().now_ns())?;
+        Some(move || {
+            self.poll_picked(picked, self.world().now_ns());
+        })
     }
 }

@@ -26,9 +26,17 @@ const MAX_TASKS_TO_NAME: usize = 10_000;
 /// The bytes of an answer, or why there is none.
 pub(super) type Answer = Result<Vec<u8>, String>;
 
+/// What a console knows of one client.
+#[derive(Default)]
+pub(super) struct ClientState {
+    events: EventCursor,
+    /// The least that is recorded while the client is there.
+    pub(super) held_trace: TraceMode,
+}
+
 /// Which events a client has been sent: one number for each ring.
 #[derive(Default)]
-pub(super) struct EventCursor(Vec<u64>);
+struct EventCursor(Vec<u64>);
 
 /// The line that a client is sent first.
 pub(super) fn greeting(runtime: &Inner) -> String {
@@ -49,7 +57,7 @@ pub(super) fn greeting(runtime: &Inner) -> String {
 pub(super) fn answer(
     handle: &Handle,
     lints: &RecentLints,
-    events: &mut EventCursor,
+    client: &mut ClientState,
     request: &[u8],
 ) -> Answer {
     let request = std::str::from_utf8(request).map_err(|_| "the request is not UTF-8")?;
@@ -67,7 +75,7 @@ pub(super) fn answer(
             Ok(dump.to_json().into_bytes())
         }
         (Some("lints"), None) => Ok(lints.to_json().into_bytes()),
-        (Some("events"), None) => Ok(events.read(handle).into_bytes()),
+        (Some("events"), None) => Ok(client.events.read(handle).into_bytes()),
         (Some("trace"), None) => {
             let mut file = Vec::new();
             let written = handle.trace().write_perfetto(&mut file);
@@ -76,6 +84,10 @@ pub(super) fn answer(
         }
         (Some("set_trace"), Some(mode)) => {
             handle.set_trace(parse_mode(mode)?);
+            Ok(b"{}".to_vec())
+        }
+        (Some("hold_trace"), Some(mode)) => {
+            client.held_trace = parse_mode(mode)?;
             Ok(b"{}".to_vec())
         }
         (name, _) => Err(format!("unknown request {:?}", name.unwrap_or_default())),
@@ -245,6 +257,7 @@ fn event_text(at_ns: u64, event: &Event) -> Option<String> {
         Event::Overflow => format!(r#"[{at_ns},"overflow"]"#),
         Event::HandOff => format!(r#"[{at_ns},"hand-off"]"#),
         Event::Skipped { polls } => format!(r#"[{at_ns},"skipped",{polls}]"#),
+        Event::Lint { kind, id } => format!(r#"[{at_ns},"lint",{id},"{kind}"]"#),
         Event::SpanEnter { .. } | Event::SpanExit => return None,
     })
 }

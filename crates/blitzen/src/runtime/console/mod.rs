@@ -8,12 +8,14 @@
 //!
 //! `docs/console-protocol.md` describes requests and answers.
 //!
-//! C1. No request holds up or ends a task. A dump polls tasks once more, and `set_trace` switches
-//!     the recorder; all others only read.
+//! C1. No request holds up or ends a task. A dump polls tasks once more, and `set_trace` and
+//!     `hold_trace` switch the recorder; all others only read.
 //! C2. Only the owner of the process, and root, are answered.
 //! C3. Neither a client that sends nonsense nor one that does not read what it has asked for
 //!     holds up the thread: sockets do not block, and what one client can make it keep is bounded.
+//!     Clients have their turns one request at a time.
 //! C4. Nobody waits for the end of the thread. It keeps the runtime in memory only while it answers.
+//! C5. What a client has recorded by `hold_trace` ends with its connection, however that ends.
 
 mod answers;
 mod server;

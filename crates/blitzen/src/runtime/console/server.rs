@@ -5,9 +5,10 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Weak};
 
+use blitzen_observe::TraceMode;
 use socket2::SockRef;
 
-use super::answers::{Answer, EventCursor, answer, greeting};
+use super::answers::{Answer, ClientState, answer, greeting};
 use super::socket::may_ask;
 use crate::runtime::Handle;
 use crate::runtime::inner::Inner;
@@ -28,6 +29,8 @@ pub(super) struct Server {
     runtime: Weak<Inner>,
     lints: Arc<RecentLints>,
     clients: Vec<Client>,
+    /// What the clients together want to be recorded (C5).
+    held_trace: TraceMode,
     /// Whether the system has just refused a connection.
     is_paused: bool,
 }
@@ -39,7 +42,7 @@ struct Client {
     /// What it is sent, from `sent` on.
     output: Vec<u8>,
     sent: usize,
-    events: EventCursor,
+    state: ClientState,
     /// Whether it is dropped when it has been sent everything.
     is_leaving: bool,
 }
@@ -57,6 +60,7 @@ impl Server {
             runtime: Arc::downgrade(runtime),
             lints,
             clients: Vec::new(),
+            held_trace: TraceMode::Off,
             is_paused: false,
         }
     }
@@ -75,6 +79,19 @@ impl Server {
                 // A client that fails is one that has gone.
                 client.serve(&self.runtime, &self.lints).is_ok()
             });
+            // Before the answers are sent, which is in the next round.
+            self.hold_trace();
+        }
+    }
+
+    /// Has recorded what the clients that are left want (C5).
+    fn hold_trace(&mut self) {
+        let wanted = self.clients.iter().map(|client| client.state.held_trace);
+        let wanted = wanted.max().unwrap_or_default();
+        if std::mem::replace(&mut self.held_trace, wanted) != wanted
+            && let Some(runtime) = self.runtime.upgrade()
+        {
+            runtime.scheduler().observation().hold_trace(wanted);
         }
     }
 
@@ -133,7 +150,7 @@ impl Server {
             input: Vec::new(),
             output: greeting(&runtime).into_bytes(),
             sent: 0,
-            events: EventCursor::default(),
+            state: ClientState::default(),
             is_leaving: false,
         };
         if self.clients.len() == MAX_CLIENTS {
@@ -152,31 +169,31 @@ struct ConsoleReady {
 }
 
 impl Client {
-    /// Sends, receives and answers as far as that goes without waiting.
+    /// Sends as far as that goes without waiting; if everything was sent, answers one request. The
+    /// next one has its turn after those of the other clients (C3).
     ///
     /// # Errors
     /// The connection has ended, or is to end.
     fn serve(&mut self, runtime: &Weak<Inner>, lints: &RecentLints) -> io::Result<()> {
-        loop {
-            self.send()?;
-            if !self.is_answered() {
-                return Ok(()); // C3: the next request waits until this one was sent
-            }
-            if self.is_leaving {
-                return Err(ErrorKind::ConnectionAborted.into());
-            }
-            let Some(request) = self.next_request()? else {
-                return Ok(());
-            };
-            match (runtime.upgrade(), request) {
-                (None, _) => self.refuse("the runtime has ended"),
-                (_, ConsoleRequest::TooLong) => self.refuse("the request is too long"),
-                (Some(inner), ConsoleRequest::Line(line)) => {
-                    let answer = answer(&Handle { inner }, lints, &mut self.events, &line);
-                    self.push(answer);
-                }
+        self.send()?;
+        if !self.is_answered() {
+            return Ok(());
+        }
+        if self.is_leaving {
+            return Err(ErrorKind::ConnectionAborted.into());
+        }
+        let Some(request) = self.next_request()? else {
+            return Ok(());
+        };
+        match (runtime.upgrade(), request) {
+            (None, _) => self.refuse("the runtime has ended"),
+            (_, ConsoleRequest::TooLong) => self.refuse("the request is too long"),
+            (Some(inner), ConsoleRequest::Line(line)) => {
+                let answer = answer(&Handle { inner }, lints, &mut self.state, &line);
+                self.push(answer);
             }
         }
+        Ok(())
     }
 
     fn is_answered(&self) -> bool {

@@ -123,6 +123,7 @@ impl Detector {
             task: task.filter(|_| is_same),
             worker: Some(long.worker),
             duration: Some(long.duration),
+            processor_wait: long.processor_wait,
             system_call: activity.call(),
             stack: match is_same {
                 true => calls_at(&addresses),

@@ -33,6 +33,8 @@ mod system_call;
 use std::fmt;
 use std::time::Duration;
 
+pub use blitzen_observe::LintKind;
+
 use super::dump::{Deadlock, ListedTask, TaskList};
 
 pub(crate) use observer::{LintOptions, Observer};
@@ -41,78 +43,6 @@ pub(crate) use recent::RecentLints;
 /// Futures from this size on are reported: they are copied when they are spawned, and every task
 /// keeps its largest moment in memory.
 const LARGE_FUTURE: usize = 16 * 1024;
-
-/// What a [`Lint`] is about.
-///
-/// # Examples
-///
-/// ```
-/// use blitzen::runtime::lint::LintKind;
-///
-/// assert_eq!(LintKind::SlowPoll.to_string(), "slow poll");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LintKind {
-    /// A poll has not ended for the time given to
-    /// [`Builder::slow_poll`](super::Builder::slow_poll): the task computes for long, or calls
-    /// something that blocks. Without a task if the worker is stuck elsewhere, in a waker for
-    /// instance, or in the future of `block_on`.
-    SlowPoll,
-    /// A poll is slow, and waits in `futex(2)`: for a lock, a condition variable or a channel of
-    /// `std`, which block the whole worker. Found on Linux.
-    BlockingLock,
-    /// A task waits, and nobody has a waker for it: it will never run again. Its last poll has
-    /// returned `Pending` without keeping the waker, or what kept it was dropped without waking.
-    LostWaker,
-    /// A task wakes itself or yields in nearly every poll, and keeps its worker busy with that.
-    SelfWake,
-    /// The future of a task takes 16 KiB or more. Reported once for each line that spawns such a
-    /// task.
-    LargeFuture,
-    /// Tasks are queued, and no worker has polled any for the time given to
-    /// [`Builder::slow_poll`](super::Builder::slow_poll).
-    Starved,
-    /// All threads of the blocking pool are busy, and jobs wait for one: for a second at least,
-    /// and none fewer than before.
-    PoolFull,
-    /// Tasks wait for each other's locks. Found if locks
-    /// [note their owner](super::dump::note_lock_owners).
-    Deadlock,
-    /// A task waits for a lock that it holds itself. Found like `Deadlock`.
-    Futurelock,
-}
-
-impl LintKind {
-    /// Returns the name of the kind, in lower case.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use blitzen::runtime::lint::LintKind;
-    ///
-    /// assert_eq!(LintKind::LostWaker.name(), "lost waker");
-    /// ```
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SlowPoll => "slow poll",
-            Self::BlockingLock => "blocking lock",
-            Self::LostWaker => "lost waker",
-            Self::SelfWake => "self-wake",
-            Self::LargeFuture => "large future",
-            Self::Starved => "starved",
-            Self::PoolFull => "pool full",
-            Self::Deadlock => "deadlock",
-            Self::Futurelock => "futurelock",
-        }
-    }
-}
-
-impl fmt::Display for LintKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
-    }
-}
 
 /// A finding about a task or a worker.
 ///
@@ -139,6 +69,7 @@ pub struct Lint {
     task: Option<ListedTask>,
     worker: Option<usize>,
     duration: Option<Duration>,
+    processor_wait: Option<Duration>,
     system_call: Option<Box<str>>,
     /// Innermost first.
     stack: Vec<String>,
@@ -154,6 +85,7 @@ impl Lint {
             task: None,
             worker: None,
             duration: None,
+            processor_wait: None,
             system_call: None,
             stack: Vec::new(),
             count: None,
@@ -256,6 +188,23 @@ impl Lint {
         self.duration
     }
 
+    /// Returns about how long the thread of a slow poll could have run and had no processor: then not
+    /// the poll is slow, but the machine or the container is short of processors. `None` if that could
+    /// not be found out. Found on Linux.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use blitzen::runtime::lint::Lint;
+    ///
+    /// fn is_to_blame(lint: &Lint) -> bool {
+    ///     lint.processor_wait() < lint.duration().map(|duration| duration / 2)
+    /// }
+    /// ```
+    pub fn processor_wait(&self) -> Option<Duration> {
+        self.processor_wait
+    }
+
     /// Returns the system call that a slow poll was in, such as `"futex"`; `None` if it was in
     /// none, or if that could not be found out. Found on Linux.
     ///
@@ -322,10 +271,13 @@ impl fmt::Display for Lint {
                 f,
                 "all threads of the blocking pool are busy, and {count} job(s) wait for one"
             )?,
-            LintKind::Deadlock | LintKind::Futurelock => {} // it has said so itself
+            _ => {} // a deadlock has said so itself
         }
         if let Some(call) = self.system_call() {
             write!(f, ", in {call}(2)")?;
+        }
+        if let Some(wait) = self.processor_wait.filter(|wait| *wait * 10 >= duration) {
+            write!(f, ", without a processor for {wait:.1?}")?;
         }
         if let Some(worker) = self.worker {
             write!(f, ", on worker {worker}")?;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread;
 use std::time::Duration;
 
+use blitzen_task::glue::id_number;
 use blitzen_util::quiet::quietly;
 
 use super::detector::Detector;
@@ -177,6 +178,12 @@ fn observe(
             return;
         };
         let lints = detector.look(&runtime);
+        for lint in &lints {
+            let id = lint.task().map_or(0, |task| id_number(task.id()));
+            let scheduler = runtime.scheduler();
+            let now_ns = scheduler.world().now_ns();
+            scheduler.observation().note_lint(now_ns, lint.kind(), id);
+        }
         // Reports may take long, and must not keep the runtime in memory.
         drop(runtime);
         for lint in &lints {
