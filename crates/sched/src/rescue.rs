@@ -179,24 +179,25 @@ impl Rescuer {
                 // A task that was refused is queued again, and would be all that is left.
                 rescue.is_needed.load(Relaxed) && rescue.refusals.load(Relaxed) == refusals
             };
-            while goes_on() {
-                let mut task = None;
-                scheduler
-                    .inject
-                    .fetch(&next_shard, 1, |taken| task = Some(taken));
-                let Some(task) = task else {
-                    let Some(poll) = scheduler.take_group_task() else {
-                        break;
-                    };
-                    rescue.polls.fetch_add(1, Relaxed);
-                    poll();
-                    continue;
-                };
+            let begin = || {
                 rescue.polls.fetch_add(1, Relaxed);
+            };
+            let poll_injected = || {
+                let mut task = None;
+                let inject = &scheduler.inject;
+                inject.fetch(&next_shard, 1, |taken| task = Some(taken));
+                let Some(task) = task else { return false };
+                begin();
                 match scheduler.poll_routed(task, None) {
                     RunOutcome::Woken(task) | RunOutcome::Yielded(task) => scheduler.schedule(task),
                     RunOutcome::Complete | RunOutcome::Idle(_) => {}
                 }
+                true
+            };
+            let mut has_polled = true;
+            while has_polled && goes_on() {
+                // Both have their turn: tasks that always want to run hold up none of the others.
+                has_polled = poll_injected() | scheduler.poll_group_task(begin);
             }
             drop(present); // inside: the last one that leaves drops futures
         });

@@ -426,11 +426,15 @@ impl Scheduler {
         end_ns
     }
 
-    /// Takes a task of a group, whose runners may all be stuck; returns what polls it.
-    pub(crate) fn take_group_task(self: &Arc<Self>) -> Option<impl FnOnce()> {
-        let picked = self.groups.take(|| self.world().now_ns())?;
-        Some(move || {
+    /// Polls a task of a group, whose runners may all be stuck, after a call of `begin`; returns
+    /// whether there was one.
+    pub(crate) fn poll_group_task(self: &Arc<Self>, begin: impl FnOnce()) -> bool {
+        let picked = self.groups.take(|| self.world().now_ns());
+        let has_task = picked.is_some();
+        if let Some(picked) = picked {
+            begin();
             self.poll_picked(picked, self.world().now_ns());
-        })
+        }
+        has_task
     }
 }
