@@ -7,6 +7,8 @@
 //!     make others fail.
 //! T3. A test that failed beside others runs once more alone, and the second verdict counts:
 //!     several tests measure time, which other tests of the file disturb.
+//! T4. Of an executable whose tests have run before, only those that have not passed run again,
+//!     each alone.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -94,12 +96,19 @@ impl<'a> TestExecutable<'a> {
             .join(format!("{}.{}.log", self.name, what.replace("::", ".")))
     }
 
-    /// Runs the tests, by T1 to T3; with `per_test`, each in a process of its own.
-    pub(crate) fn run(&self, may_fail: &dyn Fn(&str) -> bool, per_test: bool) -> Outcome<Verdicts> {
-        let mut verdicts = Verdicts::new();
-        if !per_test {
-            verdicts = self.run_together(may_fail)?;
-        }
+    /// Runs the tests, by T1 to T4: `passed` is what has passed before, and with `per_test` each
+    /// has a process of its own.
+    pub(crate) fn run(
+        &self,
+        may_fail: &dyn Fn(&str) -> bool,
+        per_test: bool,
+        passed: Option<Verdicts>,
+    ) -> Outcome<Verdicts> {
+        let mut verdicts = match passed {
+            Some(passed) => passed,
+            None if per_test => Verdicts::new(),
+            None => self.run_together(may_fail)?,
+        };
         for test in &self.tests {
             let has_passed = verdicts
                 .get(test)

@@ -29,6 +29,9 @@ fn multi_thread() -> (Runtime, mpsc::Receiver<Lint>) {
     sampled(builder)
 }
 
+/// Whether the C library has unwind tables: without them, a stack that begins in it ends there.
+const UNWINDS_LIBC: bool = cfg!(not(target_env = "musl"));
+
 /// Where a function is in a stack.
 #[track_caller]
 fn depth_of(lint: &Lint, function: &str) -> usize {
@@ -96,7 +99,9 @@ fn a_sleep_is_named_with_its_call_and_lasts_as_long_as_it_should() {
     let task = runtime.spawn(async { sleeps_for_long() });
     let lint = find(&lints, LintKind::SlowPoll);
     assert_eq!(lint.system_call(), Some("clock_nanosleep"));
-    assert!(depth_of(&lint, "sleep") < depth_of(&lint, "sleeps_for_long"));
+    if UNWINDS_LIBC {
+        assert!(depth_of(&lint, "sleep") < depth_of(&lint, "sleeps_for_long"));
+    }
     runtime.block_on(task).unwrap();
     assert!(began.elapsed() >= SLEEP);
 }
@@ -118,7 +123,9 @@ fn a_lock_of_std_is_named_with_its_call() {
     });
     let lint = find(&lints, LintKind::BlockingLock);
     assert_eq!(lint.system_call(), Some("futex"));
-    depth_of(&lint, "locks_for_long");
+    if UNWINDS_LIBC {
+        depth_of(&lint, "locks_for_long");
+    }
     drop(held);
     runtime.block_on(task).unwrap();
 }

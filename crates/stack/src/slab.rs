@@ -42,6 +42,12 @@ const GAP_STEP: usize = 64;
 /// About the largest slab, unless one stack is larger.
 const MAX_SLAB_SIZE: usize = 64 * 1024 * 1024;
 
+/// Asks for memory that is not reserved before it is used. FreeBSD has no such flag.
+const MAP_NORESERVE: libc::c_int = cfg_select! {
+    any(target_os = "freebsd", target_os = "dragonfly") => { 0 }
+    _ => { libc::MAP_NORESERVE }
+};
+
 /// `MADV_GUARD_INSTALL` of Linux 6.13.
 #[cfg(target_os = "linux")]
 const MADV_GUARD_INSTALL: libc::c_int = 102;
@@ -97,7 +103,7 @@ impl Slab {
                 null_mut(),
                 length,
                 libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | MAP_NORESERVE,
                 -1,
                 0,
             )

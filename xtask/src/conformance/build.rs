@@ -103,10 +103,15 @@ impl SuiteWorkspace {
             Engine::Facade => "facade",
             Engine::Real => "real",
         };
+        // Each platform has its own, so that one can be built while another runs.
+        let dir = match flags.platform {
+            None => sh::target().join("conformance"),
+            Some(platform) => sh::target().join("conformance").join(platform.name),
+        };
         let workspace = Self {
             engine,
             flags,
-            dir: sh::target().join("conformance").join(name),
+            dir: dir.join(name),
         };
         // Logs of an earlier run would be mistaken for those of this one.
         let _ = fs::remove_dir_all(workspace.logs());

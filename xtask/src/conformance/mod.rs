@@ -21,9 +21,9 @@ pub(crate) use build::facade_version;
 
 use std::time::Instant;
 
-use crate::platforms::{Gaps, Platform};
+use crate::platforms::{Gaps, Journal, Platform};
 use crate::sh::{self, Failure, Outcome, Tally};
-use build::{BuildFlags, Engine, SuiteWorkspace};
+use build::{BuildFlags, Built, Engine, SuiteWorkspace};
 use known::Known;
 use report::Report;
 use run::RunOptions;
@@ -97,6 +97,14 @@ impl Options {
         }
         Ok(options)
     }
+
+    /// All tests on `platform`.
+    fn on_platform(engine: Engine, platform: &'static Platform) -> Outcome<Self> {
+        let mut options = Self::parse(&[])?;
+        options.engine = engine;
+        options.platform = Some(platform);
+        Ok(options)
+    }
 }
 
 /// Runs all tests without io_uring.
@@ -157,23 +165,35 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
         (Engine::Facade, Some(platform)) => Known::read_for_platform(&Gaps::read(platform)?)?,
         (Engine::Real, _) => Known::nothing(),
     };
-    run_with(&options, &known)
+    run_with(&options, &known, None)
+}
+
+/// Builds all tests for another platform, on the façade and on the real tokio.
+pub(crate) fn build_on_platform(platform: &'static Platform) -> Outcome {
+    for engine in [Engine::Facade, Engine::Real] {
+        build(&Options::on_platform(engine, platform)?, &Table::read()?)?;
+    }
+    Ok(())
 }
 
 /// Runs all tests on another platform, where those in `gaps` fail.
-pub(crate) fn run_on_platform(platform: &'static Platform, gaps: &Gaps) -> Outcome<Tally> {
-    let mut options = Options::parse(&[])?;
-    options.platform = Some(platform);
-    run_with(&options, &Known::read_for_platform(gaps)?)
+pub(crate) fn run_on_platform(
+    platform: &'static Platform,
+    gaps: &Gaps,
+    journal: &Journal,
+) -> Outcome<Tally> {
+    let options = Options::on_platform(Engine::Facade, platform)?;
+    run_with(&options, &Known::read_for_platform(gaps)?, Some(journal))
 }
 
 /// Runs all tests with the real tokio on another platform. What fails there is printed and
 /// counted, but is no failure of ours.
-pub(crate) fn run_real_on_platform(platform: &'static Platform) -> Outcome<Tally> {
-    let mut options = Options::parse(&[])?;
-    options.engine = Engine::Real;
-    options.platform = Some(platform);
-    run_with(&options, &Known::nothing()).or_else(|failure| {
+pub(crate) fn run_real_on_platform(
+    platform: &'static Platform,
+    journal: &Journal,
+) -> Outcome<Tally> {
+    let options = Options::on_platform(Engine::Real, platform)?;
+    run_with(&options, &Known::nothing(), Some(journal)).or_else(|failure| {
         println!("with the real tokio: {}", failure.why);
         match failure.tally {
             Tally { passed: 0, .. } => Err(failure),
@@ -182,29 +202,14 @@ pub(crate) fn run_real_on_platform(platform: &'static Platform) -> Outcome<Tally
     })
 }
 
-fn run_with(options: &Options, known: &Known) -> Outcome<Tally> {
+/// Runs the tests; with a journal, those that have not passed by it.
+fn run_with(options: &Options, known: &Known, journal: Option<&Journal>) -> Outcome<Tally> {
     let table = match options.unstable {
         false => Table::read()?,
         true => Table::read_unstable()?,
     };
     let table = table.select(&options.groups, &options.files)?;
-
-    let start = Instant::now();
-    let workspace = SuiteWorkspace::prepare(
-        options.engine,
-        BuildFlags {
-            unstable: options.unstable,
-            platform: options.platform,
-        },
-        &table,
-    )?;
-    let built = workspace.build(&table)?;
-    println!(
-        "built {} of {} files in {:.0} s",
-        built.count(),
-        table.files().count(),
-        start.elapsed().as_secs_f64()
-    );
+    let (workspace, built) = build(options, &table)?;
 
     let start = Instant::now();
     let how = RunOptions {
@@ -212,6 +217,7 @@ fn run_with(options: &Options, known: &Known) -> Outcome<Tally> {
         epoll: options.epoll,
         completion: options.completion,
         platform: options.platform,
+        journal,
     };
     let results = run::run_all(&workspace, &table, &built, known, how)?;
     println!(
@@ -233,4 +239,24 @@ fn run_with(options: &Options, known: &Known) -> Outcome<Tally> {
             tally: report.tally(),
         }),
     }
+}
+
+fn build(options: &Options, table: &Table) -> Outcome<(SuiteWorkspace, Built)> {
+    let start = Instant::now();
+    let workspace = SuiteWorkspace::prepare(
+        options.engine,
+        BuildFlags {
+            unstable: options.unstable,
+            platform: options.platform,
+        },
+        table,
+    )?;
+    let built = workspace.build(table)?;
+    println!(
+        "built {} of {} files in {:.0} s",
+        built.count(),
+        table.files().count(),
+        start.elapsed().as_secs_f64()
+    );
+    Ok((workspace, built))
 }

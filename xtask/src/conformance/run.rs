@@ -15,7 +15,7 @@ use super::build::{Built, SuiteWorkspace};
 use super::known::{Known, Listing};
 use super::table::{Entry, Table};
 use crate::harness::{self, Limits, TestExecutable, Verdicts};
-use crate::platforms::Platform;
+use crate::platforms::{Journal, Platform};
 use crate::sh::{Context, Outcome};
 use crate::toolchain;
 
@@ -43,7 +43,7 @@ pub(super) fn run_all(
     table: &Table,
     built: &Built,
     known: &Known,
-    how: RunOptions,
+    how: RunOptions<'_>,
 ) -> Outcome<Results> {
     let run_dir = RunDir::create(workspace, how)?;
     let results = Mutex::new(Results::new());
@@ -63,7 +63,7 @@ pub(super) fn run_all(
 
 /// How tests are run.
 #[derive(Clone, Copy)]
-pub(super) struct RunOptions {
+pub(super) struct RunOptions<'a> {
     /// A process per test.
     pub(super) per_test: bool,
     /// Without io_uring.
@@ -72,17 +72,19 @@ pub(super) struct RunOptions {
     pub(super) completion: bool,
     /// On another platform than this machine's.
     pub(super) platform: Option<&'static Platform>,
+    /// What has passed and need not run again.
+    pub(super) journal: Option<&'a Journal>,
 }
 
 /// A folder that the user nobody can read: executables, a temporary folder, a manifest.
-struct RunDir {
+struct RunDir<'a> {
     dir: PathBuf,
     as_nobody: bool,
-    how: RunOptions,
+    how: RunOptions<'a>,
 }
 
-impl RunDir {
-    fn create(workspace: &SuiteWorkspace, how: RunOptions) -> Outcome<Self> {
+impl<'a> RunDir<'a> {
+    fn create(workspace: &SuiteWorkspace, how: RunOptions<'a>) -> Outcome<Self> {
         let dir = std::env::temp_dir().join(format!("blitzen-conformance-{}", std::process::id()));
         let run_dir = Self {
             dir,
@@ -125,8 +127,8 @@ impl RunDir {
         executable: &Path,
         known: &Known,
     ) -> Outcome<Verdicts> {
-        let executable = self.add(executable)?;
-        let command = || self.command(&executable);
+        let copy = self.add(executable)?;
+        let command = || self.command(&copy);
         let file = &entry.file;
         let run = TestExecutable::list(&command, LIMITS, workspace.logs(), file)?;
         let (found, listed) = (run.tests().len(), entry.tests);
@@ -136,7 +138,13 @@ impl RunDir {
             return Err(format!("{file} holds {found} tests, but tests.txt says {listed}").into());
         }
         let may_fail = |test: &str| known.of_test(file, test) != Listing::Unlisted;
-        run.run(&may_fail, self.how.per_test)
+        let Some(journal) = self.how.journal else {
+            return run.run(&may_fail, self.how.per_test, None);
+        };
+        let passed = journal.passed(executable)?;
+        let verdicts = run.run(&may_fail, self.how.per_test, passed)?;
+        journal.write(executable, &verdicts)?;
+        Ok(verdicts)
     }
 
     fn command(&self, executable: &Path) -> Command {
@@ -171,7 +179,7 @@ impl RunDir {
     }
 }
 
-impl Drop for RunDir {
+impl Drop for RunDir<'_> {
     fn drop(&mut self) {
         // If it fails, the rest stays in the system's temporary folder.
         let _ = fs::remove_dir_all(&self.dir);

@@ -4,13 +4,16 @@
 //!
 //! What an emulator cannot do is listed in `xtask/platform-gaps.txt`, by test and with the reason.
 //! The results go into `docs/platforms.md`. Each platform's build folder is removed after its
-//! run, since it takes several gigabytes.
+//! run, since it takes several gigabytes. On a busy machine, `--build` and `--resume` divide a run
+//! into parts.
 
 mod gaps;
+mod journal;
 mod page;
 mod platform;
 
 pub(crate) use gaps::Gaps;
+pub(crate) use journal::Journal;
 pub(crate) use platform::Platform;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +34,9 @@ cargo xtask platforms [options] [platform]…
   --published      run Tokio's published tests there, too: on blitzen and on the real tokio
   --only <name>    build and run the test files with that in their name only; writes no table
   --keep           keep the build folder
+  --build          build only, and keep the build folder
+  --resume         go on with the last run: leave out tests that passed in executables which are
+                   unchanged since; keeps the build folder
 platforms are named poll, i686, musl, aarch64, windows, or by the compiler's name";
 
 /// An emulator is ten times slower than the processor, and two executables run at a time.
@@ -44,6 +50,8 @@ struct Options {
     published: bool,
     only: Option<String>,
     keep: bool,
+    build_only: bool,
+    resume: bool,
 }
 
 impl Options {
@@ -53,12 +61,16 @@ impl Options {
             published: false,
             only: None,
             keep: false,
+            build_only: false,
+            resume: false,
         };
         let mut args = args.iter();
         while let Some(arg) = args.next() {
             match arg.as_str() {
                 "--published" => options.published = true,
                 "--keep" => options.keep = true,
+                "--build" => options.build_only = true,
+                "--resume" => options.resume = true,
                 "--only" => options.only = Some(args.next().ok_or(USAGE)?.clone()),
                 _ if arg.starts_with('-') => {
                     return Err(format!("unknown option {arg}\n{USAGE}").into());
@@ -80,9 +92,13 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let mut rows = BTreeMap::new();
     for platform in &options.platforms {
         println!("{}: {}", platform.name, platform.about);
+        if options.build_only {
+            complaints += &build_all(platform, &options)?;
+            continue;
+        }
         let results = run_on(platform, &options);
         platform.end_runner();
-        if !options.keep {
+        if !options.keep && !options.resume {
             // What cannot be removed is found by the next run.
             let _ = std::fs::remove_dir_all(platform.target());
         }
@@ -110,7 +126,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
         };
         rows.insert(platform.name, row);
     }
-    if options.only.is_none() {
+    if options.only.is_none() && !options.build_only {
         page::write(&rows)?;
     }
     if complaints.is_empty() {
@@ -139,11 +155,26 @@ struct PublishedOutcome {
     real: Outcome<Tally>,
 }
 
+/// Builds what a run would build. Returns what does not compile.
+fn build_all(platform: &'static Platform, options: &Options) -> Outcome<String> {
+    platform.prepare()?;
+    let built = build(platform, options.only.as_deref())?;
+    let mut complaints = String::new();
+    for (target, why) in built.errors {
+        complaints += &format!("{}: {target} does not compile: {why}\n", platform.name);
+    }
+    if options.published {
+        conformance::build_on_platform(platform)?;
+    }
+    Ok(complaints)
+}
+
 fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
     platform.prepare()?;
     let gaps = Gaps::read(platform)?;
     let built = build(platform, options.only.as_deref())?;
-    let verdicts = run_all(platform, &built.programs, &gaps)?;
+    let journal = Journal::open(platform, options.resume)?;
+    let verdicts = run_all(platform, &built.programs, &gaps, &journal)?;
 
     let mut complaints = Vec::new();
     let mut own = Tally::default();
@@ -186,8 +217,8 @@ fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
         own,
         complaints,
         published: options.published.then(|| PublishedOutcome {
-            facade: conformance::run_on_platform(platform, &gaps),
-            real: conformance::run_real_on_platform(platform),
+            facade: conformance::run_on_platform(platform, &gaps, &journal),
+            real: conformance::run_real_on_platform(platform, &journal),
         }),
     })
 }
@@ -269,6 +300,7 @@ fn run_all(
     platform: &Platform,
     programs: &[Program],
     gaps: &Gaps,
+    journal: &Journal,
 ) -> Outcome<BTreeMap<String, Verdict>> {
     let logs = sh::target().join("platforms/logs").join(platform.name);
     // Logs of an earlier run would be mistaken for those of this one.
@@ -283,7 +315,8 @@ fn run_all(
             command.current_dir(&program.dir);
             command
         };
-        let verdicts = if program.is_example {
+        let earlier = journal.passed(&program.executable)?;
+        let verdicts: BTreeMap<String, Verdict> = if program.is_example {
             let log = logs.join(format!("{log_name}.log"));
             let run = || -> Outcome<Verdict> {
                 Ok(match sh::run_for(&mut command(), LIMITS.alone, &log)? {
@@ -293,15 +326,19 @@ fn run_all(
                 })
             };
             // Like a test, it has a second try: some measure time.
-            let verdict = match run()? {
-                Verdict::Passed => Verdict::Passed,
-                _ => run()?,
+            let has_passed = earlier.is_some_and(|passed| passed.contains_key(name));
+            let verdict = match has_passed || run()?.is_passed() {
+                true => Verdict::Passed,
+                false => run()?,
             };
-            BTreeMap::from([(name.clone(), verdict)])
+            let verdicts = BTreeMap::from([(name.clone(), verdict)]);
+            journal.write(&program.executable, &verdicts)?;
+            verdicts
         } else {
             let run = TestExecutable::list(&command, LIMITS, logs.clone(), &log_name)?;
             let full_name = |test: &str| format!("{name}::{test}");
-            let verdicts = run.run(&|test| gaps.contains(&full_name(test)), false)?;
+            let verdicts = run.run(&|test| gaps.contains(&full_name(test)), false, earlier)?;
+            journal.write(&program.executable, &verdicts)?;
             verdicts
                 .into_iter()
                 .map(|(test, verdict)| (full_name(&test), verdict))

@@ -31,15 +31,18 @@ enum Runner {
     Wine,
 }
 
+/// GNU's linker takes several times as long, and there are some two hundred executables.
+const LLD: &str = "-Clink-arg=-fuse-ld=lld";
+
 pub(crate) static PLATFORMS: [Platform; 5] = [
     POLL,
     Platform {
         name: "i686",
         triple: Some("i686-unknown-linux-gnu"),
         about: "Linux, 32 bits",
-        packages: &["gcc-12-multilib", "libc6-dev-i386"],
+        packages: &["gcc-12-multilib", "libc6-dev-i386", "lld"],
         linker: None,
-        rustflags: "",
+        rustflags: LLD,
         build_std_rustflags: "",
         runner: Runner::Native,
     },
@@ -47,9 +50,9 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         name: "musl",
         triple: Some("x86_64-unknown-linux-musl"),
         about: "Linux with musl, linked statically",
-        packages: &["musl-tools"],
+        packages: &["musl-tools", "lld"],
         linker: None,
-        rustflags: "",
+        rustflags: LLD,
         // The start files are those of Debian's package.
         build_std_rustflags: "-Clinker=musl-gcc -Clink-self-contained=no",
         runner: Runner::Native,
@@ -61,10 +64,11 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         packages: &[
             "gcc-aarch64-linux-gnu",
             "libc6-dev-arm64-cross",
+            "lld",
             "qemu-user",
         ],
         linker: Some("aarch64-linux-gnu-gcc"),
-        rustflags: "",
+        rustflags: LLD,
         build_std_rustflags: "",
         runner: Runner::Qemu,
     },
@@ -80,8 +84,7 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
             "wine64",
         ],
         linker: Some("x86_64-w64-mingw32-gcc-posix"),
-        // GNU's linker takes several times as long, and there are some two hundred executables.
-        rustflags: "-Clink-arg=-fuse-ld=lld",
+        rustflags: LLD,
         build_std_rustflags: "-Clink-self-contained=no",
         runner: Runner::Wine,
     },
@@ -257,6 +260,8 @@ impl Platform {
         command
             .env("RUSTFLAGS", rustflags.trim())
             .env("CARGO_TARGET_DIR", self.target())
+            // Nothing is built twice.
+            .env("CARGO_INCREMENTAL", "0")
             // Debug information would double the size of the folder.
             .env("CARGO_PROFILE_DEV_DEBUG", "0")
             .env("CARGO_PROFILE_TEST_DEBUG", "0");
