@@ -108,6 +108,13 @@ impl Runnable {
         unsafe { (task.as_ref().vtable.poll)(task) }
     }
 
+    /// [`run`](Self::run) for a task whose route is most likely not the default one.
+    pub fn run_routed(self) -> RunOutcome {
+        let task = self.into_raw();
+        // SAFETY: as above.
+        unsafe { poll_routed(task, task.as_ref().vtable.poll) }
+    }
+
     /// Hands the task to its dispatcher, to be queued as if just woken.
     pub fn schedule(self) {
         let task = self.into_raw();
@@ -445,7 +452,7 @@ unsafe fn poll_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> 
     let state = &cell.header.state;
     let entered = current::enter(task);
 
-    match state.start_poll_of(cell.scheduler.own_route(), S::UNWINDS) {
+    match state.start_poll_of(cell.scheduler.own_route(), S::UNWINDS, current::route) {
         StartPoll::Poll => {}
         StartPoll::PollWatched => drop(wait::replace(PollNote::RECORD)),
         StartPoll::Cancel => {
@@ -523,17 +530,16 @@ unsafe fn poll_row<F: Future + 'static, S: Schedule>(task: NonNull<Header>) -> R
     ended
 }
 
-/// Polls a task on its route, which is not the default one.
+/// Polls a task on its route.
 ///
 /// # Safety
 /// The caller has the task's runnable, and `poll` is its function.
-#[cold]
 unsafe fn poll_routed(
     task: NonNull<Header>,
     poll: unsafe fn(NonNull<Header>) -> RunOutcome,
 ) -> RunOutcome {
     // SAFETY: T1.
-    let route = unsafe { task.as_ref() }.state.take_route();
+    let route = unsafe { task.as_ref() }.state.route();
     let _on_route = current::enter_route(task, route);
     // SAFETY: the caller's runnable, which is spent here.
     match unsafe { poll(task) } {

@@ -111,7 +111,7 @@ pub(crate) enum StartPoll {
     Poll,
     /// Poll the future, and record what it waits for.
     PollWatched,
-    /// Nothing was started: [take the route](TaskState::take_route) first.
+    /// Nothing was started: the task is to be polled on its route.
     Routed,
     /// Drop the future: the task was cancelled.
     Cancel,
@@ -266,11 +266,11 @@ impl StateSnapshot {
         running.with(marks)
     }
 
-    /// How to start a poll of the task, whatever the flags.
-    fn start(self) -> StartPoll {
+    /// How to start a poll of the task on the route `here`, whatever the flags.
+    fn start(self, here: Route) -> StartPoll {
         if self.must_cancel() {
             StartPoll::Cancel
-        } else if !self.route().is_default() {
+        } else if !self.route().is_default() && self.route() != here {
             StartPoll::Routed
         } else if self.has(WATCHED) {
             StartPoll::PollWatched
@@ -521,13 +521,19 @@ impl TaskState {
     /// `own_route`, unless a wake asks for another (S7).
     #[cfg(test)]
     pub(crate) fn start_poll(&self, own_route: Route) -> StartPoll {
-        self.start_poll_of(own_route, false)
+        self.start_poll_of(own_route, false, || Route::DEFAULT)
     }
 
     /// Starts a poll of a task that was taken from a queue, and whose future `unwinds` (S6) or does
-    /// not. The next poll is to be on `own_route`, unless a wake asks for another (S7).
+    /// not. It is polled on the default route or, if it has another one, on the route `here`. The
+    /// next poll is to be on `own_route`, unless a wake asks for another (S7).
     #[inline(always)]
-    pub(crate) fn start_poll_of(&self, own_route: Route, unwinds: bool) -> StartPoll {
+    pub(crate) fn start_poll_of(
+        &self,
+        own_route: Route,
+        unwinds: bool,
+        here: impl FnOnce() -> Route,
+    ) -> StartPoll {
         let marks = own_route.bits() | if unwinds { UNWINDS } else { 0 };
         let seen = self.seen();
         if unwinds && seen.lifecycle() == RUNNING {
@@ -537,22 +543,15 @@ impl TaskState {
         if is_usual && self.exchange(seen, seen.started(marks)) {
             return StartPoll::Poll;
         }
-        self.start_any_poll(marks)
+        self.start_any_poll(marks, here())
     }
 
     #[inline(never)]
-    fn start_any_poll(&self, marks: u64) -> StartPoll {
-        self.update(|snapshot| match snapshot.start() {
+    fn start_any_poll(&self, marks: u64, here: Route) -> StartPoll {
+        self.update(|snapshot| match snapshot.start(here) {
             StartPoll::Routed => (StartPoll::Routed, None),
             start => (start, Some(snapshot.started(marks))),
         })
-    }
-
-    /// Takes the route out of the word. The caller is about to poll the task there, and
-    /// [starts the poll](Self::start_poll) then.
-    pub(crate) fn take_route(&self) -> Route {
-        // Relaxed: S7, the caller has the task's runnable. The next transition publishes it.
-        StateSnapshot(self.0.fetch_and(!ROUTE.mask(), Relaxed)).route()
     }
 
     /// Notes that the scheduler knows when the task was queued. The caller has its runnable.
@@ -806,8 +805,10 @@ mod tests {
     /// As a thread polls a task that it has from a dispatcher.
     fn start_routed_poll(state: &TaskState, own_route: Route) {
         assert_eq!(state.start_poll(own_route), StartPoll::Routed);
-        assert!(!state.take_route().is_default());
-        assert_eq!(state.start_poll(own_route), StartPoll::Poll);
+        let route = state.route();
+        assert!(!route.is_default());
+        let start = state.start_poll_of(own_route, false, || route);
+        assert_eq!(start, StartPoll::Poll);
     }
 
     fn idle() -> TaskState {
@@ -827,7 +828,7 @@ mod tests {
     fn a_coroutine_that_yields_is_woken_watched_and_aborted_as_if_it_ran() {
         let state = TaskState::new(Route::DEFAULT);
         assert!(!state.may_stay_running());
-        let start = || state.start_poll_of(Route::DEFAULT, true);
+        let start = || state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
         assert_eq!(start(), StartPoll::Poll);
         assert!(state.may_stay_running());
         assert_eq!(state.wake(), Wake::Nothing);
@@ -986,8 +987,8 @@ mod tests {
         let state = TaskState::new(Route::new(3).unwrap());
         assert_eq!(state.watch(), Wake::Nothing);
         assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Routed);
-        assert_eq!(state.take_route(), Route::new(3).unwrap());
-        assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::PollWatched);
+        let start = state.start_poll_of(Route::DEFAULT, false, || state.route());
+        assert_eq!(start, StartPoll::PollWatched);
     }
 
     #[test]
@@ -1279,7 +1280,7 @@ mod model {
     /// A coroutine in its first poll.
     fn started() -> Arc<TaskState> {
         let state = Arc::new(TaskState::new(Route::DEFAULT));
-        let start = state.start_poll_of(Route::DEFAULT, true);
+        let start = state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
         assert_eq!(start, StartPoll::Poll);
         state
     }
@@ -1292,7 +1293,7 @@ mod model {
                 let state = state.clone();
                 move || state.close_idle()
             });
-            let start = state.start_poll_of(Route::DEFAULT, true);
+            let start = state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
             let is_left_alone = closer.join().unwrap() == CloseOutcome::Unwinds;
             assert!(is_left_alone ^ (start == StartPoll::Cancel), "{start:?}");
             if is_left_alone {
@@ -1309,7 +1310,7 @@ mod model {
                 let state = state.clone();
                 move || state.wake()
             });
-            let resumed = state.start_poll_of(Route::DEFAULT, true); // it has yielded: S8
+            let resumed = state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT); // it has yielded: S8
             assert_eq!(resumed, StartPoll::Poll);
             let ended = state.end_pending(PollNote::EMPTY);
             let woken = waker.join().unwrap();
@@ -1325,7 +1326,9 @@ mod model {
     fn whoever_frees_a_coroutine_comes_after_a_waker_that_is_spent() {
         loom::model(|| {
             let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
-            let start = task.0.start_poll_of(Route::DEFAULT, true);
+            let start = task
+                .0
+                .start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
             assert_eq!(start, StartPoll::Poll);
             task.0.reference(); // the waker's
             assert_eq!(task.0.end_pending(PollNote::EMPTY), EndPoll::Idle);
@@ -1337,7 +1340,9 @@ mod model {
                 is_last.into()
             }
             fn poll_to_end(task: &(TaskState, UnsafeCell<()>)) -> u32 {
-                let start = task.0.start_poll_of(Route::DEFAULT, true);
+                let start = task
+                    .0
+                    .start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
                 assert_eq!(start, StartPoll::Poll, "S6");
                 let _ = task.0.complete();
                 release(task)

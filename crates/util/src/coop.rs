@@ -232,6 +232,14 @@ impl Drop for Restore {
 /// Restores the units that were left on drop.
 struct RestoreLeft(u8);
 
+impl RestoreLeft {
+    /// Replaces the units that are left.
+    fn new(left: u8) -> Self {
+        let before = LEFT.try_with(|before| before.replace(left));
+        Self(before.unwrap_or(UNLIMITED))
+    }
+}
+
 impl Drop for RestoreLeft {
     fn drop(&mut self) {
         // A thread that is ending has no budget to restore.
@@ -246,7 +254,19 @@ pub fn with_budget<R>(poll: impl FnOnce() -> R) -> R {
 }
 
 /// Runs `poll` with `budget`.
+#[inline]
 pub fn with_budget_of<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
+    let has_portions = RESERVE.try_with(|reserve| reserve.get().units != 0);
+    if budget != Budget::default() || has_portions.unwrap_or(true) {
+        return with_portions_of(budget, poll);
+    }
+    let _restore = RestoreLeft::new(FULL);
+    poll()
+}
+
+/// [`with_budget_of`] where one of the budgets, this one or that before, is handed out in portions.
+#[inline(never)]
+fn with_portions_of<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
     let _restore = Restore(budget.begin().install());
     poll()
 }
@@ -254,8 +274,7 @@ pub fn with_budget_of<R>(budget: Budget, poll: impl FnOnce() -> R) -> R {
 /// Runs `poll` without a limit.
 #[inline]
 pub fn with_unconstrained<R>(poll: impl FnOnce() -> R) -> R {
-    let before = LEFT.try_with(|left| left.replace(UNLIMITED));
-    let _restore = RestoreLeft(before.unwrap_or(UNLIMITED));
+    let _restore = RestoreLeft::new(UNLIMITED);
     poll()
 }
 

@@ -11,8 +11,9 @@
 //! ```
 //!
 //! D1. A task that was dispatched is in a queue that [`Scheduler::close`] closes and
-//!     empties, or a thread has taken it out that the shutdown counts until it has polled the
-//!     task. So when the last thread leaves, no runnable is left (X3).
+//!     empties, or came to a runner task with its permit, which is in such a queue itself, or a thread
+//!     has taken it out that the shutdown counts until it has polled the task. So when the last
+//!     thread leaves, no runnable is left (X3).
 //! D2. A closed dispatcher hands what it has, and what still comes, to the scheduler's own
 //!     queues, which forget it after the shutdown.
 //! D3. A runner has at most [`POLLS_PER_TURN`] polls in a row, and [`TURN_NS`]: it is one
@@ -73,7 +74,7 @@ const POLLS_PER_TURN: u32 = 16;
 /// The longest turn of a runner, unless a single poll takes longer (D3).
 const TURN_NS: u64 = 100_000;
 /// One turn in so many is timed, for the busy time.
-const TIMED_TURNS: u64 = 8;
+const TIMED_TURNS: u64 = 16;
 /// The deepest nesting of tasks that are polled by the thread that wakes or spawns them.
 const MAX_NESTED: u32 = 8;
 /// A poll that takes longer blocks its worker's thread for too long.
@@ -307,8 +308,9 @@ impl DispatcherCore {
         stats
     }
 
-    /// Queues a task whose route is this one's.
-    pub(crate) fn dispatch(self: &Arc<Self>, task: Runnable) {
+    /// Queues a task whose route is this one's, and that is `own` if it was spawned here: then it
+    /// keeps the dispatcher alive.
+    pub(crate) fn dispatch(self: &Arc<Self>, task: Runnable, is_own: bool) {
         // Relaxed: a task that comes at the same time may be on either side.
         if self.is_closed() {
             return self.scheduler.schedule(task); // D2
@@ -319,7 +321,8 @@ impl DispatcherCore {
             Target::Runners { queue, .. }
             | Target::Elastic { queue, .. }
             | Target::Foreign { queue, .. } => {
-                queue.push(task, || self.clone(), || self.scheduler.world().now_ns())
+                let keep = || (!is_own).then(|| self.clone()); // Q4
+                queue.push(task, keep, || self.scheduler.world().now_ns())
             }
         };
         match pushed {
@@ -382,7 +385,10 @@ impl DispatcherCore {
     /// Queues a task again if its poll has ended so that it is to be polled again.
     fn requeue(self: &Arc<Self>, outcome: RunOutcome) {
         match outcome {
-            RunOutcome::Woken(task) | RunOutcome::Yielded(task) => self.dispatch(task),
+            RunOutcome::Woken(task) | RunOutcome::Yielded(task) => {
+                let is_own = blitzen_task::glue::own_route(task.header()) == self.route;
+                self.dispatch(task, is_own);
+            }
             RunOutcome::Complete | RunOutcome::Idle(_) => {}
         }
     }
@@ -537,7 +543,7 @@ impl Scheduler {
     #[cold]
     pub(crate) fn dispatch(self: &Arc<Self>, task: Runnable, route: Route) {
         match self.routes.get(route) {
-            Some(core) => core.dispatch(task),
+            Some(core) => core.dispatch(task, false),
             None => self.schedule(task), // D2
         }
     }
@@ -594,7 +600,7 @@ impl Scheduler {
         self.ensure_started();
         core.submitted.fetch_add(1, Relaxed);
         self.record_routed(task.header());
-        core.dispatch(task);
+        core.dispatch(task, true);
         (handle, None)
     }
 
@@ -692,7 +698,7 @@ impl Scheduler {
         let depth = context_depth();
         let budget = budget.unwrap_or(self.config.budget);
         let outcome = match self.observation.switches().is_empty() {
-            true => coop::with_budget_of(budget, || task.run()),
+            true => coop::with_budget_of(budget, || task.run_routed()),
             false => self.poll_observed(task, budget),
         };
         if context_depth() != depth {
@@ -720,7 +726,7 @@ impl Scheduler {
             world.before_poll(&info);
         }
         let recorded = self.record_routed_start(info.id);
-        let run = || coop::with_budget_of(budget, || task.run());
+        let run = || coop::with_budget_of(budget, || task.run_routed());
         // The thread may be one of the blocking pool, or fire a timer.
         let outcome = wake_cause::during(WakeCause::Task, run);
         recorded.end(&outcome);
@@ -859,7 +865,7 @@ impl Schedule for DispatchedRef {
 
     fn dispatch(&self, task: Runnable, route: Route) {
         match route == self.core.route {
-            true => self.core.dispatch(task),
+            true => self.core.dispatch(task, true),
             false => self.shard.dispatch(task, route),
         }
     }

@@ -10,11 +10,13 @@
 //!     task, or gets one for a new runner. A runner gives its permit back under the same lock
 //!     under which it finds the queue empty: so no task is left behind.
 //! Q3. A closed queue is empty, and refuses tasks.
-//! Q4. A queue that is not empty keeps what it belongs to alive: so that is not dropped, by
-//!     some thread that no shutdown waits for, while a task is in it. It goes on to do so until a
-//!     runner finds it empty or ends: a queue that is filled and emptied in turns counts nothing.
+//! Q4. A queue that is not empty keeps what it belongs to alive, unless its tasks do: so that is
+//!     not dropped, by some thread that no shutdown waits for, while a task is in it. It goes on to do
+//!     so until no permit is out: a queue that is filled and emptied in turns counts nothing.
 //! Q5. A runner task takes tasks only while it [has a permit](RunnerTask::has_permit): it may be
 //!     polled for no reason.
+//! Q6. A task that finds the queue empty and a runner task parked goes to that runner, with the
+//!     permit. It counts as queued until the runner takes it out.
 
 use std::task::Waker;
 
@@ -87,11 +89,35 @@ impl<K> RunnerState<K> {
         self.running -= 1;
     }
 
-    fn push(&mut self, task: Runnable, keep: impl FnOnce() -> K, now_ns: impl FnOnce() -> u64) {
+    /// Takes back that a poll has begun: there is none.
+    fn unpoll(&mut self) {
+        self.running -= 1;
+        self.polls -= 1;
+    }
+
+    fn push(&mut self, task: Runnable, now_ns: impl FnOnce() -> u64) {
         self.tasks.push(task);
         self.queued += 1;
         self.delay.push(now_ns);
-        self.keep.get_or_insert_with(keep); // Q4
+    }
+
+    fn keep(&mut self, keep: impl FnOnce() -> Option<K>) {
+        if self.keep.is_none() {
+            self.keep = keep(); // Q4
+        }
+    }
+
+    /// Gives a task to a runner that is parked (Q6); returns it if there is none, or the task has to
+    /// be timed.
+    fn hand_over(&mut self, task: Runnable) -> Result<Waker, Runnable> {
+        if self.queued > 0 || self.runners >= self.limit || self.delay.is_due() {
+            return Err(task);
+        }
+        let waker = self.parked.unpark_with(task)?;
+        self.runners += 1; // Q1
+        self.delay.pass();
+        self.begin_poll();
+        Ok(waker)
     }
 
     /// Takes the oldest task out; `leave` tells `delay` whether it is polled now.
@@ -105,7 +131,11 @@ impl<K> RunnerState<K> {
     /// Gives a permit back. The caller has the queue in some other way than through `keep`.
     fn give_back(&mut self) {
         self.runners -= 1;
-        if self.queued == 0 {
+        self.release();
+    }
+
+    fn release(&mut self) {
+        if self.queued == 0 && self.runners == 0 {
             self.keep = None; // Q4
         }
     }
@@ -114,7 +144,7 @@ impl<K> RunnerState<K> {
     fn empty(&mut self) -> Vec<Runnable> {
         self.delay.clear();
         self.queued = 0;
-        self.keep = None;
+        self.release();
         std::iter::from_fn(|| self.tasks.pop()).collect()
     }
 }
@@ -136,20 +166,26 @@ impl<K> RunnerQueue<K> {
         }))
     }
 
-    /// Adds a task; returns it if the queue is closed (Q3). Here and below, `now_ns` is the
-    /// clock.
+    /// Adds a task; returns it if the queue is closed (Q3). Here and below, `keep` makes what keeps
+    /// the dispatcher alive, unless the task does (Q4), and `now_ns` is the clock.
     pub(crate) fn push(
         &self,
         task: Runnable,
-        keep: impl FnOnce() -> K,
+        keep: impl FnOnce() -> Option<K>,
         now_ns: impl FnOnce() -> u64,
     ) -> Result<Demand, Runnable> {
         let mut state = self.0.lock();
         if state.closed {
             return Err(task);
         }
-        state.push(task, keep, now_ns);
-        Ok(state.demand())
+        state.keep(keep);
+        Ok(match state.hand_over(task) {
+            Ok(waker) => Demand::Wake(waker),
+            Err(task) => {
+                state.push(task, now_ns);
+                state.demand()
+            }
+        })
     }
 
     /// Takes a task out for a runner, and calls `taken` under the lock, so before a close.
@@ -246,17 +282,22 @@ impl<K> RunnerQueue<K> {
     pub(crate) fn put_back(
         &self,
         task: Runnable,
-        keep: impl FnOnce() -> K,
+        keep: impl FnOnce() -> Option<K>,
         now_ns: impl FnOnce() -> u64,
     ) -> Result<(), Runnable> {
         let mut state = self.0.lock();
-        state.end_poll();
-        state.polls -= 1; // there was none
+        state.unpoll();
         if state.closed {
             return Err(task);
         }
-        state.push(task, keep, now_ns);
+        state.keep(keep);
+        state.push(task, now_ns);
         Ok(())
+    }
+
+    /// Notes that a task which a runner was given is not polled by it.
+    pub(crate) fn unpoll(&self) {
+        self.0.lock().unpoll();
     }
 
     /// Gives back a permit that was not used, and leaves what is queued to the shutdown.
@@ -282,10 +323,11 @@ impl<K> RunnerQueue<K> {
 
     pub(crate) fn counts(&self) -> QueueCounts {
         let state = self.0.lock();
+        let handed = state.parked.tasks(); // Q6
         QueueCounts {
-            queued: state.queued,
-            running: state.running,
-            polls: state.polls,
+            queued: state.queued + handed,
+            running: state.running - handed,
+            polls: state.polls - handed as u64,
             delay_ns: state.delay.average_ns(),
         }
     }
@@ -313,7 +355,7 @@ mod tests {
     fn no_more_runners_are_started_than_the_limit_allows() {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(2));
         let started = (0..5)
-            .filter(|_| starts(queue.push(tasks.next(), || (), || 0)))
+            .filter(|_| starts(queue.push(tasks.next(), || None, || 0)))
             .count();
         assert_eq!(started, 2);
         assert_eq!(queue.counts().queued, 5);
@@ -323,7 +365,7 @@ mod tests {
         }
         assert_eq!(queue.counts().polls, 5);
         assert!(
-            starts(queue.push(tasks.next(), || (), || 0)),
+            starts(queue.push(tasks.next(), || None, || 0)),
             "a permit is free"
         );
         let (left, _) = queue.close();
@@ -350,12 +392,19 @@ mod tests {
                 queue.pause();
                 assert!(queue.abandon().is_empty());
             },
-            |queue| drop(queue.close()),
+            |queue| {
+                drop(queue.close());
+                queue.end_job();
+            },
         ];
         for end in end_by {
             let queue = RunnerQueue::new(1);
             for _ in 0..2 {
-                assert!(queue.push(tasks.next(), || kept.clone(), || 0).is_ok());
+                assert!(
+                    queue
+                        .push(tasks.next(), || Some(kept.clone()), || 0)
+                        .is_ok()
+                );
             }
             queue.next(false, || (), || 0, None).unwrap().forget();
             assert!(is_kept(), "another task is queued");
@@ -367,11 +416,65 @@ mod tests {
     }
 
     #[test]
+    fn a_task_that_finds_a_parked_runner_goes_to_it_and_counts_as_queued_until_it_is_taken_out() {
+        let (tasks, queue) = (Tasks::new(), RunnerQueue::<()>::new(1));
+        let mut runner = RunnerTask::new();
+        assert!(starts(queue.push(tasks.next(), || None, || 0)));
+        let next = |runner: &mut RunnerTask, has_polled| {
+            queue.next(has_polled, || (), || 0, Some((runner, Waker::noop())))
+        };
+        next(&mut runner, false).unwrap().forget();
+        assert!(next(&mut runner, true).is_none());
+        assert!(!runner.has_permit(), "it is parked");
+        let handed = tasks.next();
+        let handed_id = handed.header().id();
+        let woken = queue.push(handed, || None, || unreachable!("it is not timed"));
+        assert!(matches!(woken, Ok(Demand::Wake(_))));
+        assert!(runner.has_permit());
+        let counts = |queued, running, polls| QueueCounts {
+            queued,
+            running,
+            polls,
+            delay_ns: Some(0),
+        };
+        assert_eq!(queue.counts(), counts(1, 0, 1));
+        let behind = queue.push(tasks.next(), || None, || 0);
+        assert!(matches!(behind, Ok(Demand::Nothing)), "the permit is out");
+        let taken = runner.take_task().expect("it came with the permit");
+        assert_eq!(taken.header().id(), handed_id);
+        taken.forget();
+        assert_eq!(queue.counts(), counts(1, 1, 2));
+        next(&mut runner, true).unwrap().forget();
+        assert!(next(&mut runner, true).is_none());
+        assert_eq!(queue.counts(), counts(0, 0, 3));
+        tasks.close();
+    }
+
+    #[test]
+    fn a_runner_that_is_dropped_cancels_the_task_that_it_was_given() {
+        let queue = RunnerQueue::<()>::new(1);
+        let mut runner = RunnerTask::new();
+        assert!(starts(queue.push(Tasks::job(|| ()), || None, || 0)));
+        for has_polled in [false, true] {
+            let to_park = Some((&mut runner, Waker::noop()));
+            let task = queue.next(has_polled, || (), || 0, to_park);
+            task.into_iter().for_each(|task| drop(task.run()));
+        }
+        let dropped = Arc::new(());
+        let held = dropped.clone();
+        let woken = queue.push(Tasks::job(move || drop(held)), || None, || 0);
+        assert!(matches!(woken, Ok(Demand::Wake(_))));
+        assert_eq!(Arc::strong_count(&dropped), 2);
+        drop(runner);
+        assert_eq!(Arc::strong_count(&dropped), 1);
+    }
+
+    #[test]
     fn a_poll_in_place_waits_for_nobody_and_passes_its_permit_on() {
         let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
         assert!(queue.try_enter());
         assert!(!queue.try_enter(), "the only permit is out");
-        assert!(!starts(queue.push(tasks.next(), || (), || 0)));
+        assert!(!starts(queue.push(tasks.next(), || None, || 0)));
         assert!(matches!(queue.leave(), Demand::Start));
         next(&queue).unwrap().forget();
         queue.pause();
@@ -383,15 +486,15 @@ mod tests {
 
     #[test]
     fn a_runner_that_blocks_gives_its_permit_to_another_unless_it_has_the_only_one() {
-        let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
-        assert!(starts(queue.push(tasks.next(), || (), || 0)));
+        let (tasks, queue) = (Tasks::new(), RunnerQueue::<()>::new(1));
+        assert!(starts(queue.push(tasks.next(), || None, || 0)));
         assert!(queue.suspend().is_none());
         let (left, _) = queue.close();
         left.into_iter().for_each(Runnable::forget);
 
         let queue = RunnerQueue::new(2);
         let started = (0..3)
-            .filter(|_| starts(queue.push(tasks.next(), || (), || 0)))
+            .filter(|_| starts(queue.push(tasks.next(), || None, || 0)))
             .count();
         assert_eq!(started, 2);
         next(&queue).unwrap().forget();
@@ -409,12 +512,12 @@ mod tests {
 
     #[test]
     fn a_closed_queue_returns_what_it_has_and_refuses_the_rest() {
-        let (tasks, queue) = (Tasks::new(), RunnerQueue::new(1));
-        let _ = queue.push(tasks.next(), || (), || 0);
+        let (tasks, queue) = (Tasks::new(), RunnerQueue::<()>::new(1));
+        let _ = queue.push(tasks.next(), || None, || 0);
         let (left, _) = queue.close();
         assert_eq!(left.len(), 1);
         let refused = queue
-            .push(tasks.next(), || (), || 0)
+            .push(tasks.next(), || None, || 0)
             .err()
             .expect("it is closed");
         assert!(!queue.try_enter());
@@ -454,7 +557,7 @@ mod model {
         }
 
         fn push(&self, task: Runnable) {
-            match self.queue.push(task, || (), || 0) {
+            match self.queue.push(task, || None, || 0) {
                 Ok(Demand::Start) => self.run(),
                 Ok(Demand::Nothing) => {}
                 _ => panic!("the queue is open, and no runner waits"),
@@ -494,14 +597,50 @@ mod model {
         check(2);
     }
 
+    /// A dump polls runners that nobody has woken.
+    #[test]
+    fn a_task_that_is_handed_over_is_seen_by_a_runner_that_is_polled_for_no_reason() {
+        loom::model(|| {
+            let tasks = Arc::new(Tasks::new());
+            let queue = Arc::new(RunnerQueue::<()>::new(1));
+            let mut runner = RunnerTask::new();
+            let started = queue.push(tasks.next(), || None, || 0);
+            assert!(matches!(started, Ok(Demand::Start)));
+            for has_polled in [false, true] {
+                let to_park = Some((&mut runner, Waker::noop()));
+                let task = queue.next(has_polled, || (), || 0, to_park);
+                task.into_iter().for_each(Runnable::forget);
+            }
+            let other = thread::spawn({
+                let (tasks, queue) = (tasks.clone(), queue.clone());
+                move || {
+                    let woken = queue.push(tasks.next(), || None, || 0);
+                    assert!(matches!(woken, Ok(Demand::Wake(_))));
+                }
+            });
+            let early = runner.take_task();
+            let is_early = early.is_some();
+            early.into_iter().for_each(|task| {
+                crate::testing::id(&task);
+                task.forget();
+            });
+            other.join().unwrap();
+            let late = runner.take_task();
+            assert!(is_early ^ late.is_some(), "it is there once");
+            late.into_iter().for_each(Runnable::forget);
+            assert!(runner.has_permit());
+            tasks.close();
+        });
+    }
+
     #[test]
     fn a_push_against_the_close_is_returned_by_one_of_them() {
         loom::model(|| {
             let tasks = Arc::new(Tasks::new());
-            let queue = Arc::new(RunnerQueue::new(1));
+            let queue = Arc::new(RunnerQueue::<()>::new(1));
             let other = thread::spawn({
                 let (tasks, queue) = (tasks.clone(), queue.clone());
-                move || match queue.push(tasks.next(), || (), || 0) {
+                move || match queue.push(tasks.next(), || None, || 0) {
                     Ok(_) => false,
                     Err(refused) => {
                         refused.forget();
