@@ -108,7 +108,7 @@ async fn wakes_itself() {
 
 /// Keeps a buffer across a point where it waits, so that the buffer is part of the future.
 async fn large() {
-    let buffer = [0_u8; 64 * 1024];
+    let buffer = [0_u8; 24 * 1024];
     task::yield_now().await;
     pending::<()>().await;
     std::hint::black_box(&buffer);

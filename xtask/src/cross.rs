@@ -14,9 +14,10 @@ const TARGETS: [&str; 3] = [
     "i686-unknown-linux-gnu",
 ];
 
-const MORE_TARGETS: [&str; 7] = [
+const MORE_TARGETS: [&str; 8] = [
     "x86_64-unknown-freebsd",
     "x86_64-unknown-netbsd",
+    "x86_64-unknown-openbsd",
     "x86_64-unknown-illumos",
     "x86_64-unknown-linux-musl",
     "aarch64-linux-android",

@@ -9,7 +9,7 @@
 use std::cell::RefCell;
 use std::io;
 
-use crate::metrics::CachedCount;
+use crate::cached_count::CachedCount;
 use crate::slab::Stack;
 
 /// How many stacks a thread keeps, of all sizes. To give one back and to take it again costs

@@ -33,14 +33,20 @@ cfg_select! {
         not(any(blitzen_loom, blitzen_baton)),
     ) => {
         mod cache;
+        mod cached_count;
         mod overflow;
         mod slab;
         mod switch;
+        use cached_count::cached_stacks;
         pub use cache::trim;
         pub use switch::{Fiber, HAS_OWN_THREAD, Suspender};
     }
     _ => {
         mod baton;
+        /// Returns how many stacks threads keep for their next fibers: none.
+        fn cached_stacks() -> u64 {
+            0
+        }
         /// Gives back stacks that are not needed. There are none: each has its thread.
         pub fn trim() -> bool {
             false

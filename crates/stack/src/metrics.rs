@@ -1,11 +1,9 @@
 //! How many stacks there are. The counts are of the process: threads of all runtimes share the
 //! stacks that no fiber uses.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-
 // Not loom's: they are no part of any protocol.
+use std::sync::atomic::AtomicI64;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicI64, AtomicU64};
 
 use blitzen_util::pad::Padded;
 use blitzen_util::thread_shard::thread_shard;
@@ -36,37 +34,6 @@ impl ShardedCount {
 pub(crate) static TAKEN: ShardedCount = ShardedCount::new();
 pub(crate) static CREATED: ShardedCount = ShardedCount::new();
 
-/// The counts of the threads that keep stacks.
-static CACHED: Mutex<Vec<Arc<AtomicU64>>> = Mutex::new(Vec::new());
-
-fn cached() -> MutexGuard<'static, Vec<Arc<AtomicU64>>> {
-    CACHED.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// How many stacks a thread keeps. Only that thread changes it, so that this takes no atomic
-/// operation but a store.
-pub(crate) struct CachedCount(Arc<AtomicU64>);
-
-impl CachedCount {
-    /// A count for the calling thread.
-    pub(crate) fn register() -> Self {
-        let count = Arc::new(AtomicU64::new(0));
-        cached().push(count.clone());
-        Self(count)
-    }
-
-    #[inline]
-    pub(crate) fn set(&self, count: usize) {
-        self.0.store(count as u64, Relaxed);
-    }
-}
-
-impl Drop for CachedCount {
-    fn drop(&mut self) {
-        cached().retain(|count| !Arc::ptr_eq(count, &self.0));
-    }
-}
-
 /// The numbers of stacks of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -81,7 +48,7 @@ pub struct StackCounts {
 
 /// Returns the numbers of stacks of the process.
 pub fn stack_counts() -> StackCounts {
-    let cached = cached().iter().map(|count| count.load(Relaxed)).sum();
+    let cached = crate::cached_stacks();
     let taken = TAKEN.get();
     StackCounts {
         live: taken.saturating_sub(cached),

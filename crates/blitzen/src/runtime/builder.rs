@@ -1213,7 +1213,8 @@ impl Builder {
     ///
     /// The functions need no frame pointers. A stack is cut after 64 KiB. There is none for a
     /// coroutine, for a thread that blocks the signal, and on systems other than Linux on x86-64 and
-    /// AArch64, where this method changes nothing.
+    /// AArch64, where this method changes nothing. musl has no unwind tables: if the thread is
+    /// interrupted in a function of the C library, such as a system call, the stack ends there.
     ///
     /// This turns no lints on by itself: see [`slow_poll`](Self::slow_poll) and
     /// [`on_lint`](Self::on_lint).
