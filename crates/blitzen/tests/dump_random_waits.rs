@@ -27,7 +27,7 @@ use blitzen_util::rng::Rng;
 
 /// Far more than a program takes on the busiest machine: only one that hangs gets there.
 const DEADLINE: Duration = Duration::from_secs(120);
-const PROGRAMS: u64 = 2_000;
+const PROGRAMS: u64 = 1_000;
 const MAX_TASKS: usize = 7;
 
 #[test]
@@ -56,7 +56,7 @@ fn the_deadlocks_of_random_programs_are_those_of_the_model() {
     };
     assert!(found.iter().any(Vec::is_empty), "some go on");
     for len in 1..=3 {
-        assert!(with_len(len) > 5, "{} circles of {len}", with_len(len));
+        assert!(with_len(len) > 2, "{} circles of {len}", with_len(len));
     }
 }
 

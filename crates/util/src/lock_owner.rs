@@ -11,7 +11,7 @@
 //! task's own waker. The same is noted of tasks that wait for the end of another one. A wait that is
 //! given up is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -34,6 +34,7 @@ static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
     owners: BTreeMap::new(),
     joins: BTreeMap::new(),
     queued: BTreeMap::new(),
+    own_wakers: BTreeSet::new(),
     next: 0,
 });
 
@@ -46,6 +47,8 @@ struct LockNotes {
     joins: BTreeMap<u64, u64>,
     /// The waiters in the queues of locks, by their addresses.
     queued: BTreeMap<u64, QueuedWaiter>,
+    /// Task, lock and address of those of them whose waker is the task's own.
+    own_wakers: BTreeSet<(u64, u64, u64)>,
     /// The number of the next note.
     next: u64,
 }
@@ -64,10 +67,17 @@ pub struct LockOwner {
 struct QueuedWaiter {
     task: u64,
     lock: u64,
-    /// Whether its waker is the task's own.
-    has_own_waker: bool,
     /// Whether its task is the owner once the lock is granted to it.
     notes_owner: bool,
+}
+
+impl LockNotes {
+    fn forget_queued(&mut self, waiter: u64) -> Option<QueuedWaiter> {
+        let forgotten = self.queued.remove(&waiter)?;
+        let QueuedWaiter { task, lock, .. } = forgotten;
+        self.own_wakers.remove(&(task, lock, waiter));
+        Some(forgotten)
+    }
 }
 
 /// Functions that say something of the task that the calling thread polls.
@@ -115,27 +125,27 @@ pub fn note<T: ?Sized>(lock: &T) {
 #[cold]
 #[inline(never)]
 pub fn note_queued<T: ?Sized, W>(lock: &T, waiter: &W, waker: &Waker, notes_owner: bool) {
-    let (task, has_own_waker) = (current_number(), is_own(waker));
+    let (task, is_own) = (current_number(), is_own(waker));
+    let (lock, waiter) = (address(lock), address(waiter));
     let mut notes = lock_notes();
-    match task {
-        Some(task) => {
-            let queued = QueuedWaiter {
-                task,
-                lock: address(lock),
-                has_own_waker,
-                notes_owner,
-            };
-            notes.queued.insert(address(waiter), queued)
-        }
-        None => notes.queued.remove(&address(waiter)),
+    notes.forget_queued(waiter);
+    let Some(task) = task else { return };
+    let queued = QueuedWaiter {
+        task,
+        lock,
+        notes_owner,
     };
+    notes.queued.insert(waiter, queued);
+    if is_own {
+        notes.own_wakers.insert((task, lock, waiter));
+    }
 }
 
 /// Forgets a waiter that leaves the queue.
 #[cold]
 #[inline(never)]
 pub fn forget_queued<T>(waiter: &T) {
-    lock_notes().queued.remove(&address(waiter));
+    lock_notes().forget_queued(address(waiter));
 }
 
 /// Notes that a lock is granted to a waiter, and so that its task holds the lock. It may be long
@@ -144,7 +154,7 @@ pub fn forget_queued<T>(waiter: &T) {
 #[inline(never)]
 pub fn note_granted<T: ?Sized>(lock: &T, waiter_address: usize) {
     let mut notes = lock_notes();
-    let granted = notes.queued.remove(&(waiter_address as u64));
+    let granted = notes.forget_queued(waiter_address as u64);
     if let Some(QueuedWaiter { task, .. }) = granted.filter(|waiter| waiter.notes_owner) {
         let note = notes.next;
         notes.next += 1;
@@ -203,8 +213,8 @@ pub fn owner_of(lock: u64) -> Option<LockOwner> {
 /// Whether a task has a waiter with its own waker in the queue of the lock at an address.
 pub fn is_queued(task: u64, lock: u64) -> bool {
     let notes = lock_notes();
-    let mut queued = notes.queued.values();
-    queued.any(|waiter| waiter.has_own_waker && (waiter.task, waiter.lock) == (task, lock))
+    let waiters = (task, lock, 0)..=(task, lock, u64::MAX);
+    notes.own_wakers.range(waiters).next().is_some()
 }
 
 /// For the end of which task a task waited with its own waker when it last polled such a wait.
