@@ -189,3 +189,14 @@ fn dumps_harm_no_task_that_ends_is_aborted_or_shut_down_meanwhile() {
             .for_each(|dumper| dumper.join().unwrap());
     }
 }
+
+#[test]
+fn a_million_tasks_are_dumped_with_stacks_as_far_as_there_is_time() {
+    const TASKS: usize = 1_000_000;
+    let runtime = runtime(2);
+    for _ in 0..TASKS {
+        runtime.spawn(pending::<()>());
+    }
+    let dump = runtime.handle().dump_within(Duration::from_millis(100));
+    assert_eq!(dump.iter().len(), TASKS);
+}

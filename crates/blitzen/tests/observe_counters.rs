@@ -140,6 +140,7 @@ fn what_another_worker_runs_was_stolen() {
     const TASKS: usize = 100;
     must_end(|| {
         let runtime = multi_thread(2);
+        assert_eq!(runtime.metrics().num_workers(), 2);
         let parent = runtime.spawn(async {
             let (ran, has_run) = mpsc::channel();
             for _ in 0..TASKS {

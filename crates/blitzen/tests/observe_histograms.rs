@@ -1,5 +1,7 @@
 //! The histograms of poll times and schedule delays, switched while the runtime runs.
 
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use blitzen::runtime::Builder;
@@ -56,6 +58,47 @@ fn a_long_poll_is_in_its_bucket() {
     let (range, _) = polls.buckets().find(|(_, count)| *count == 1).unwrap();
     assert!(range.end > LONG, "{range:?}");
     assert!(polls.quantile(0.5).unwrap() >= LONG);
+}
+
+#[test]
+fn polls_of_threads_that_take_over_from_blocked_workers_are_timed() {
+    const WORKERS: usize = 2;
+    must_end(|| {
+        let runtime = multi_thread(WORKERS);
+        runtime.handle().set_poll_times(true);
+        let metrics = runtime.metrics();
+        let (begun, has_begun) = mpsc::channel();
+        let (blocked, releases): (Vec<_>, Vec<_>) = (0..WORKERS)
+            .map(|_| {
+                let (begun, (release, wait)) = (begun.clone(), mpsc::channel::<()>());
+                let task = runtime.spawn(async move {
+                    begun.send(()).unwrap();
+                    let _ = wait.recv();
+                });
+                (task, release)
+            })
+            .unzip();
+        (0..WORKERS).for_each(|_| has_begun.recv().unwrap());
+        let task = runtime.spawn(async {
+            for _ in 0..4 {
+                yield_now().await;
+            }
+            spin_for(LONG);
+        });
+        runtime.block_on(task).unwrap();
+        // The last of its polls is counted after its end. Those of the workers go on.
+        while metrics.poll_times().count() < 5 {
+            thread::yield_now();
+        }
+        assert_eq!(metrics.poll_times().count(), 5);
+        assert!(metrics.poll_times().quantile(1.0).unwrap() >= LONG);
+        drop(releases);
+        for task in blocked {
+            runtime.block_on(task).unwrap();
+        }
+        drop(runtime);
+        assert_eq!(metrics.poll_times().count(), 5 + WORKERS as u64);
+    });
 }
 
 #[test]

@@ -151,7 +151,9 @@ pub struct Observation {
     lints: OutsideObservation,
     /// How many lints of each kind were found.
     lint_counts: Box<[AtomicU64]>,
-    /// How long tasks had waited that no worker has polled.
+    /// How long polls took that were not made by the loop of a worker, and how long their tasks had
+    /// waited.
+    outside_poll_times: OnceLock<Mutex<HistogramCounts>>,
     outside_delays: OnceLock<Mutex<HistogramCounts>>,
     /// When tasks were queued.
     stamps: OnceLock<Box<WakeStamps>>,
@@ -197,6 +199,7 @@ impl Observation {
             jobs: OutsideObservation::default(),
             lints: OutsideObservation::default(),
             lint_counts: LintKind::ALL.iter().map(|_| AtomicU64::new(0)).collect(),
+            outside_poll_times: OnceLock::new(),
             outside_delays: OnceLock::new(),
             stamps: OnceLock::new(),
             config,
@@ -237,6 +240,8 @@ impl Observation {
                 let histogram = &worker.poll_times;
                 histogram.get_or_init(|| HistogramCounts::new(configuration));
             }
+            let outside = || Mutex::new(HistogramCounts::new(configuration));
+            self.outside_poll_times.get_or_init(outside);
         }
         self.switch(ObservedSet::POLL_TIMES, on);
     }
@@ -285,24 +290,27 @@ impl Observation {
         self.workers.get(worker)?.schedule_delays.get()
     }
 
-    /// How long polls took, over all workers.
+    /// How long polls took, over all workers and other threads that poll tasks.
     pub fn all_poll_times(&self) -> Histogram {
-        self.sum(Self::poll_times)
+        self.sum(Self::poll_times, &self.outside_poll_times)
     }
 
     /// How long tasks had waited, over all workers and other threads that poll tasks.
     pub fn all_schedule_delays(&self) -> Histogram {
-        let mut total = self.sum(Self::schedule_delays);
-        if let Some(outside) = self.outside_delays.get() {
-            lock(outside).add_to(&mut total);
-        }
-        total
+        self.sum(Self::schedule_delays, &self.outside_delays)
     }
 
-    fn sum<'a>(&'a self, of: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>) -> Histogram {
+    fn sum<'a>(
+        &'a self,
+        of_worker: impl Fn(&'a Self, usize) -> Option<&'a HistogramCounts>,
+        outside: &OnceLock<Mutex<HistogramCounts>>,
+    ) -> Histogram {
         let mut total = Histogram::default();
-        for counts in (0..self.workers.len()).filter_map(|worker| of(self, worker)) {
+        for counts in (0..self.workers.len()).filter_map(|worker| of_worker(self, worker)) {
             counts.add_to(&mut total);
+        }
+        if let Some(outside) = outside.get() {
+            lock(outside).add_to(&mut total);
         }
         total
     }
@@ -407,6 +415,23 @@ impl Observation {
         if let Some(outside) = self.outside_delays.get() {
             lock(outside).record(delay_ns);
         }
+    }
+
+    /// Makes a poll that is not made by the loop of a worker, and counts how long it takes if polls
+    /// are timed.
+    pub(crate) fn time_outside_poll<R>(
+        &self,
+        now_ns: impl Fn() -> u64,
+        poll: impl FnOnce() -> R,
+    ) -> R {
+        let histogram = self.outside_poll_times.get();
+        let Some(histogram) = histogram.filter(|_| self.has_poll_times()) else {
+            return poll();
+        };
+        let start_ns = now_ns();
+        let result = poll();
+        lock(histogram).record(now_ns().saturating_sub(start_ns));
+        result
     }
 
     /// Records events of a thread that is no worker.
@@ -639,6 +664,7 @@ mod tests {
     fn a_task_that_is_polled_outside_the_workers_leaves_no_stamp_and_is_counted() {
         let mut config = Config::new(1);
         config.observe.schedule_delays.enabled = true;
+        config.observe.poll_times.enabled = true;
         let scheduler = Scheduler::new(config, Box::new(StillWorld::default()));
         let (task, observation) = (Tasks::job(|| {}), &scheduler.observation);
         let id = id(&task);
@@ -650,6 +676,10 @@ mod tests {
         ));
         assert_eq!(observation.stamps.get().unwrap().take(id), None);
         assert_eq!(observation.all_schedule_delays().count(), 1);
+        assert_eq!(observation.all_poll_times().count(), 1);
+        observation.set_poll_times(false);
+        drop(scheduler.poll_routed(Tasks::job(|| {}), None));
+        assert_eq!(observation.all_poll_times().count(), 1, "it is off");
         scheduler.close();
     }
 

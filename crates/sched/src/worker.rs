@@ -1419,7 +1419,7 @@ pub(crate) fn run_observed(task: Runnable, depth: usize) {
 }
 
 /// Like [`run_task`], on a thread that has no worker: with the budget of `scheduler`, and between
-/// its hooks. Nothing is recorded, since recorders and histograms belong to workers.
+/// its hooks. No event is recorded, since recorders belong to workers.
 pub(crate) fn run_without_worker(scheduler: &Scheduler, task: Runnable, depth: usize) {
     let has_hooks = scheduler.observation.switches().has(ObservedSet::HOOKS);
     let info = has_hooks.then(|| TaskInfo::new(task.header()));
@@ -1430,7 +1430,9 @@ pub(crate) fn run_without_worker(scheduler: &Scheduler, task: Runnable, depth: u
         scheduler.world().restore_context(depth);
     }
     let run = |task: Runnable| coop::with_budget_of(scheduler.config.budget, || task.run());
-    let ran = poll(task, depth, run);
+    let ran = scheduler
+        .observation
+        .time_outside_poll(|| scheduler.world().now_ns(), || poll(task, depth, run));
     if let Some(info) = &info {
         scheduler.world().after_poll(info);
     }

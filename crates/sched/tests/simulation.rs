@@ -6,6 +6,7 @@ mod simulated_common;
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -216,6 +217,45 @@ fn a_steal_is_counted_once_with_its_tasks() {
     assert_eq!(scheduler.counters(victim).read().steal_attempts, 0);
     scheduler.close();
     busy.into_iter().chain(idle).for_each(step_until_left);
+}
+
+#[test]
+fn the_times_of_polls_are_those_of_the_clock() {
+    // How long each poll of a task takes.
+    let programs: [&[u64]; 2] = [&[7_000_000], &[2_000, 7_000_000, 5_000]];
+    for polls_ns in programs {
+        let world = Simulated::new(1, 0, ());
+        let scheduler = Scheduler::new(Config::new(1), world.world(()));
+        let inside = world.clone();
+        spawn(&scheduler, async move {
+            for (poll, ns) in polls_ns.iter().enumerate() {
+                if poll > 0 {
+                    yield_now().await;
+                }
+                inside.now_ns.fetch_add(*ns, Relaxed);
+            }
+        });
+        let mut worker = world.take_workers().pop().unwrap();
+        for _ in polls_ns {
+            let (stepped, step) = worker.step();
+            assert!(matches!(step, Step::Ran));
+            worker = stepped.unwrap();
+        }
+        scheduler.close();
+        step_until_left(worker);
+        let stats = scheduler.counters(0).read();
+        let (all_ns, longest_ns) = (polls_ns.iter().sum(), *polls_ns.iter().max().unwrap());
+        let polls = polls_ns.len() as u64;
+        assert_eq!((stats.sampled_runs, stats.sampled_run_ns), (polls, all_ns));
+        let average = Duration::from_nanos(all_ns / polls);
+        assert_eq!(stats.average_run(), average);
+        assert_eq!(stats.busy_ns, all_ns + 1, "it was busy, and rounded up");
+        // Short polls around the longest one may be in its group.
+        assert!(
+            (longest_ns..=all_ns).contains(&stats.max_run_ns),
+            "{stats:?}"
+        );
+    }
 }
 
 #[test]

@@ -39,7 +39,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use blitzen_util::coop;
-use blitzen_util::lock_owner::{self, NotedWait};
+use blitzen_util::lock_owner;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
@@ -317,7 +317,7 @@ impl BatchSemaphore {
                 WaiterStatus::Idle => unsafe { self.enqueue(waiter, count, notes_owner, cx) },
                 WaiterStatus::Queued => {
                     if self.state().is_tracked() {
-                        self.note_polled(waiter, notes_owner); // T2
+                        self.note_polled(waiter, notes_owner, cx); // T2
                     }
                     // SAFETY: it is in this queue or has been settled.
                     if unsafe { self.queue.refresh(waiter, cx) } {
@@ -342,10 +342,10 @@ impl BatchSemaphore {
     /// task.
     #[cold]
     #[inline(never)]
-    fn note_polled(&self, waiter: &Waiter, notes_owner: bool) {
+    fn note_polled(&self, waiter: &Waiter, notes_owner: bool, cx: &Context<'_>) {
         let _waiters = self.queue.lock();
         if waiter.status() == WaiterStatus::Queued {
-            lock_owner::note_queued(self, waiter, notes_owner);
+            lock_owner::note_queued(self, waiter, cx.waker(), notes_owner);
         }
     }
 
@@ -385,7 +385,7 @@ impl BatchSemaphore {
                     self.take_under_lock(count, notes_owner);
                     break;
                 }
-                lock_owner::note_queued(self, waiter, notes_owner); // T1: it is queued now
+                lock_owner::note_queued(self, waiter, &waker, notes_owner); // T1: it is queued now
             }
             if !state.has_waiters() {
                 // Relaxed: the lock publishes the queue, and `grant_round` acquires
@@ -419,9 +419,6 @@ impl BatchSemaphore {
     #[cold]
     #[inline(never)]
     pub(crate) unsafe fn abandon(&self, waiter: &Waiter, count: usize) {
-        if self.state().is_tracked() {
-            lock_owner::forget_wait(NotedWait::for_lock(self));
-        }
         if waiter.status() == WaiterStatus::Queued {
             let mut waiters = self.queue.lock();
             // SAFETY: it is in this queue or has been settled.
@@ -746,12 +743,9 @@ impl<C: AcquireTarget> AcquireFuture<C> {
 /// instructions, and should be inlined.
 #[cold]
 #[inline(never)]
-fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter, cx: &Context<'_>) {
+fn note_wait(kind: WaitKind, semaphore: &BatchSemaphore, waiter: &Waiter) {
     if waiter.status() == WaiterStatus::Queued {
         wait::pending_on(kind, semaphore);
-        if semaphore.state().is_tracked() {
-            lock_owner::note_wait(NotedWait::for_lock(semaphore), cx.waker());
-        }
     }
 }
 
@@ -781,7 +775,7 @@ impl<C: AcquireTarget> Future for AcquireFuture<C> {
             poll
         };
         let Poll::Ready(outcome) = poll else {
-            note_wait(C::WAIT, target.semaphore(), &this.waiter, cx);
+            note_wait(C::WAIT, target.semaphore(), &this.waiter);
             return Poll::Pending;
         };
         match this.target.take() {

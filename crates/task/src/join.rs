@@ -9,7 +9,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_util::coop;
-use blitzen_util::lock_owner::{self, NotedWait};
+use blitzen_util::lock_owner;
 use blitzen_util::wait::{self, WaitKind};
 
 use crate::error::JoinError;
@@ -240,24 +240,12 @@ impl<T> JoinHandle<T> {
     fn clear_join_waker(&mut self, leave: JoinHandleDrop) {
         if leave.drop_waker {
             if lock_owner::has_notes() {
-                forget_join(self.header());
+                lock_owner::forget_join(self.id().as_u64());
             }
             // SAFETY: ours (T5).
             drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
         }
     }
-}
-
-/// Notes that the current task waits for the end of another one, and is woken by `waker`.
-#[cold]
-fn note_join(joined: Id, waker: &Waker) {
-    lock_owner::note_wait(NotedWait::Join(joined.as_u64()), waker);
-}
-
-/// Forgets such a wait. Out of line, so that what drops a handle stays small.
-#[cold]
-fn forget_join(joined: &Header) {
-    lock_owner::forget_wait(NotedWait::Join(joined.id().as_u64()));
 }
 
 impl<T> Future for JoinHandle<T> {
@@ -270,7 +258,7 @@ impl<T> Future for JoinHandle<T> {
         if !self.set_join_waker(cx.waker()) {
             wait::pending(WaitKind::Join, self.id().as_u64());
             if lock_owner::is_on() {
-                note_join(self.id(), cx.waker());
+                lock_owner::note_join(self.id().as_u64(), cx.waker());
             }
             return Poll::Pending;
         }

@@ -7,18 +7,19 @@
 //! An owner is known only if it has a guard that borrows the lock. Guards that own their lock are
 //! made to be moved to other tasks.
 //!
-//! What a task waits for with its own waker is noted too: a lock, or the end of another task. A
-//! wait that is given up is forgotten.
+//! Of a waiter in the queue of a lock it is noted which task has polled it last, and whether with the
+//! task's own waker. The same is noted of tasks that wait for the end of another one. A wait that is
+//! given up is forgotten.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-/// How many waits are remembered. They are forgotten when there are more: those of tasks that
+/// How many joins are remembered. They are forgotten when there are more: those of tasks that
 /// have ended are not removed otherwise.
-const MAX_WAITS: usize = 1 << 16;
+const MAX_JOINS: usize = 1 << 16;
 
 /// Whether locks that are made now are to note their owner.
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -31,8 +32,9 @@ static CURRENT_TASK: OnceLock<CurrentTaskFns> = OnceLock::new();
 
 static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
     owners: BTreeMap::new(),
-    waits: BTreeMap::new(),
+    joins: BTreeMap::new(),
     queued: BTreeMap::new(),
+    own_wakers: BTreeSet::new(),
     next: 0,
 });
 
@@ -40,10 +42,13 @@ static NOTES: Mutex<LockNotes> = Mutex::new(LockNotes {
 struct LockNotes {
     /// Who holds each lock.
     owners: BTreeMap<u64, LockOwner>,
-    /// What each task waits for with its own waker, as of the last poll of such a wait.
-    waits: BTreeMap<u64, NotedWait>,
+    /// For the end of which task each task waits with its own waker, as of the last poll of such a
+    /// wait.
+    joins: BTreeMap<u64, u64>,
     /// The waiters in the queues of locks, by their addresses.
     queued: BTreeMap<u64, QueuedWaiter>,
+    /// Task, lock and address of those of them whose waker is the task's own.
+    own_wakers: BTreeSet<(u64, u64, u64)>,
     /// The number of the next note.
     next: u64,
 }
@@ -66,19 +71,12 @@ struct QueuedWaiter {
     notes_owner: bool,
 }
 
-/// What a task waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotedWait {
-    /// The lock at that address.
-    Lock(u64),
-    /// The end of the task with that number.
-    Join(u64),
-}
-
-impl NotedWait {
-    /// A wait for a lock.
-    pub fn for_lock<T: ?Sized>(lock: &T) -> Self {
-        Self::Lock(address(lock))
+impl LockNotes {
+    fn forget_queued(&mut self, waiter: u64) -> Option<QueuedWaiter> {
+        let forgotten = self.queued.remove(&waiter)?;
+        let QueuedWaiter { task, lock, .. } = forgotten;
+        self.own_wakers.remove(&(task, lock, waiter));
+        Some(forgotten)
     }
 }
 
@@ -116,40 +114,38 @@ pub fn note<T: ?Sized>(lock: &T) {
     let note = notes.next;
     notes.next += 1;
     match task {
-        Some(task) => {
-            notes.waits.remove(&task);
-            notes.owners.insert(address(lock), LockOwner { task, note })
-        }
+        Some(task) => notes.owners.insert(address(lock), LockOwner { task, note }),
         None => notes.owners.remove(&address(lock)),
     };
 }
 
-/// Notes that the task that this thread polls has a waiter in the queue of a lock, and whether it is
-/// the owner once the lock is granted to it; that nobody known has it if there is no task. Called
-/// under the lock of that queue, as are the next two.
+/// Notes that the task that this thread polls has a waiter with that waker in the queue of a lock, and
+/// whether it is the owner once the lock is granted to it; that nobody known has it if there is no
+/// task. Called under the lock of that queue, as are the next two.
 #[cold]
 #[inline(never)]
-pub fn note_queued<T: ?Sized, W>(lock: &T, waiter: &W, notes_owner: bool) {
-    let task = current_number();
+pub fn note_queued<T: ?Sized, W>(lock: &T, waiter: &W, waker: &Waker, notes_owner: bool) {
+    let (task, is_own) = (current_number(), is_own(waker));
+    let (lock, waiter) = (address(lock), address(waiter));
     let mut notes = lock_notes();
-    match task {
-        Some(task) => {
-            let queued = QueuedWaiter {
-                task,
-                lock: address(lock),
-                notes_owner,
-            };
-            notes.queued.insert(address(waiter), queued)
-        }
-        None => notes.queued.remove(&address(waiter)),
+    notes.forget_queued(waiter);
+    let Some(task) = task else { return };
+    let queued = QueuedWaiter {
+        task,
+        lock,
+        notes_owner,
     };
+    notes.queued.insert(waiter, queued);
+    if is_own {
+        notes.own_wakers.insert((task, lock, waiter));
+    }
 }
 
 /// Forgets a waiter that leaves the queue.
 #[cold]
 #[inline(never)]
 pub fn forget_queued<T>(waiter: &T) {
-    lock_notes().queued.remove(&address(waiter));
+    lock_notes().forget_queued(address(waiter));
 }
 
 /// Notes that a lock is granted to a waiter, and so that its task holds the lock. It may be long
@@ -158,7 +154,7 @@ pub fn forget_queued<T>(waiter: &T) {
 #[inline(never)]
 pub fn note_granted<T: ?Sized>(lock: &T, waiter_address: usize) {
     let mut notes = lock_notes();
-    let granted = notes.queued.remove(&(waiter_address as u64));
+    let granted = notes.forget_queued(waiter_address as u64);
     if let Some(QueuedWaiter { task, .. }) = granted.filter(|waiter| waiter.notes_owner) {
         let note = notes.next;
         notes.next += 1;
@@ -173,34 +169,33 @@ pub fn clear<T: ?Sized>(lock: &T) {
     lock_notes().owners.remove(&address(lock));
 }
 
-/// Notes what the task that this thread polls waits for, if it is woken by `waker`.
+/// Notes that the task that this thread polls waits for the end of another one, if it is woken by
+/// `waker`.
 #[cold]
 #[inline(never)]
-pub fn note_wait(wait: NotedWait, waker: &Waker) {
+pub fn note_join(joined: u64, waker: &Waker) {
     let Some(task) = current_number() else { return };
-    let is_own = CURRENT_TASK
-        .get()
-        .is_some_and(|current| (current.owns)(waker));
+    let is_own = is_own(waker);
     let mut notes = lock_notes();
-    if notes.waits.len() >= MAX_WAITS {
-        notes.waits.clear();
+    if notes.joins.len() >= MAX_JOINS {
+        notes.joins.clear();
     }
     match is_own {
-        true => notes.waits.insert(task, wait),
-        false => notes.waits.remove(&task),
+        true => notes.joins.insert(task, joined),
+        false => notes.joins.remove(&task),
     };
 }
 
-/// Forgets that a task waits for something: the wait is given up. If the task that this thread
-/// polls has not noted it, it may be any other's, and all of them are forgotten.
+/// Forgets that somebody waits for the end of a task: nobody does any more.
 #[cold]
 #[inline(never)]
-pub fn forget_wait(wait: NotedWait) {
+pub fn forget_join(joined: u64) {
     let task = current_number();
     let mut notes = lock_notes();
-    match task.filter(|task| notes.waits.get(task) == Some(&wait)) {
-        Some(task) => drop(notes.waits.remove(&task)),
-        None => notes.waits.retain(|_, noted| *noted != wait),
+    match task.filter(|task| notes.joins.get(task) == Some(&joined)) {
+        Some(task) => drop(notes.joins.remove(&task)),
+        // Not the task that this thread polls, but any other.
+        None => notes.joins.retain(|_, noted| *noted != joined),
     }
 }
 
@@ -215,20 +210,25 @@ pub fn owner_of(lock: u64) -> Option<LockOwner> {
     lock_notes().owners.get(&lock).copied()
 }
 
-/// Whether a task has a waiter in the queue of the lock at an address.
+/// Whether a task has a waiter with its own waker in the queue of the lock at an address.
 pub fn is_queued(task: u64, lock: u64) -> bool {
     let notes = lock_notes();
-    let mut queued = notes.queued.values();
-    queued.any(|waiter| (waiter.task, waiter.lock) == (task, lock))
+    let waiters = (task, lock, 0)..=(task, lock, u64::MAX);
+    notes.own_wakers.range(waiters).next().is_some()
 }
 
-/// What a task waited for with its own waker when it last polled such a wait.
-pub fn wait_of(task: u64) -> Option<NotedWait> {
-    lock_notes().waits.get(&task).copied()
+/// For the end of which task a task waited with its own waker when it last polled such a wait.
+pub fn join_of(task: u64) -> Option<u64> {
+    lock_notes().joins.get(&task).copied()
 }
 
 fn current_number() -> Option<u64> {
     CURRENT_TASK.get().and_then(|current| (current.number)())
+}
+
+fn is_own(waker: &Waker) -> bool {
+    let current = CURRENT_TASK.get();
+    current.is_some_and(|current| (current.owns)(waker))
 }
 
 fn address<T: ?Sized>(lock: &T) -> u64 {
@@ -276,35 +276,30 @@ mod tests {
         note(&lock);
         assert_eq!(owner(), None, "no task: nobody known");
 
-        let wait = NotedWait::for_lock(&lock);
         TASK.set(Some(8));
-        note_wait(wait, Waker::noop());
-        assert_eq!(wait_of(8), Some(wait));
+        note_join(3, Waker::noop());
+        assert_eq!(join_of(8), Some(3));
         let foreign = Waker::from(Arc::new(Foreign));
-        note_wait(wait, &foreign);
-        assert_eq!(wait_of(8), None, "something inside the task waits");
-        note_wait(wait, Waker::noop());
-        note(&lock);
-        assert_eq!(wait_of(8), None, "it has the lock");
-
+        note_join(3, &foreign);
+        assert_eq!(join_of(8), None, "something inside the task waits");
         for task in [8, 9, 10] {
             TASK.set(Some(task));
-            note_wait(wait, Waker::noop());
+            note_join(3, Waker::noop());
         }
-        forget_wait(wait);
-        assert_eq!((wait_of(9), wait_of(10)), (Some(wait), None));
-        forget_wait(wait);
-        assert_eq!(
-            (wait_of(8), wait_of(9)),
-            (None, None),
-            "whose it was is not known"
-        );
+        forget_join(3);
+        assert_eq!((join_of(9), join_of(10)), (Some(3), None));
+        forget_join(3);
+        assert_eq!((join_of(8), join_of(9)), (None, None));
         TASK.set(Some(11));
         let (waiter, given_up) = (1_u64, 2_u64);
-        note_queued(&lock, &waiter, true);
-        note_queued(&lock, &given_up, true);
+        let own = Waker::noop();
+        note_queued(&lock, &waiter, own, true);
+        note_queued(&lock, &given_up, own, true);
         forget_queued(&given_up);
         assert!(is_queued(11, address(&lock)) && !is_queued(12, address(&lock)));
+        note_queued(&lock, &waiter, &foreign, true);
+        assert!(!is_queued(11, address(&lock)), "something inside it waits");
+        note_queued(&lock, &waiter, own, true);
         TASK.set(Some(12));
         clear(&lock);
         note_granted(&lock, (&raw const given_up).addr());
@@ -315,16 +310,13 @@ mod tests {
         clear(&lock);
         note_granted(&lock, (&raw const waiter).addr());
         assert_eq!(owner(), None, "once");
-        note_queued(&lock, &waiter, false);
+        note_queued(&lock, &waiter, own, false);
         note_granted(&lock, (&raw const waiter).addr());
         assert_eq!(owner(), None, "a reader");
-        note_queued(&lock, &waiter, true);
+        note_queued(&lock, &waiter, own, true);
         TASK.set(None);
-        note_queued(&lock, &waiter, true);
+        note_queued(&lock, &waiter, own, true);
         note_granted(&lock, (&raw const waiter).addr());
         assert_eq!(owner(), None, "it has left its task");
-        TASK.set(Some(10));
-        note_wait(NotedWait::Join(8), Waker::noop());
-        assert_eq!(wait_of(10), Some(NotedWait::Join(8)));
     }
 }

@@ -525,8 +525,10 @@ impl RuntimeMetrics {
         }
     }
 
-    /// Returns how long polls take, over all workers: what was counted while the histogram was
-    /// on. The histogram is empty if it never was.
+    /// Returns how long polls take, over all workers and other threads that poll tasks: what was
+    /// counted while the histogram was on. The histogram is empty if it never was.
+    ///
+    /// A poll that has left its worker to `block_in_place` is not counted.
     ///
     /// [`Handle::set_poll_times`] and
     /// [`Builder::enable_metrics_poll_time_histogram`](super::Builder::enable_metrics_poll_time_histogram)
@@ -549,8 +551,8 @@ impl RuntimeMetrics {
     }
 
     /// Returns how long tasks wait from being spawned or woken until they are polled, over all
-    /// workers: what was counted while the histogram was on. The histogram is empty if it
-    /// never was.
+    /// workers and other threads that poll tasks: what was counted while the histogram was on. The
+    /// histogram is empty if it never was.
     ///
     /// [`Handle::set_schedule_delays`] and
     /// [`Builder::enable_metrics_schedule_latency_histogram`](super::Builder::enable_metrics_schedule_latency_histogram)

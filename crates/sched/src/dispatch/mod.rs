@@ -727,8 +727,11 @@ impl Scheduler {
         }
         let recorded = self.record_routed_start(info.id);
         let run = || coop::with_budget_of(budget, || task.run_routed());
-        // The thread may be one of the blocking pool, or fire a timer.
-        let outcome = wake_cause::during(WakeCause::Task, run);
+        let outcome = self.observation.time_outside_poll(
+            || world.now_ns(),
+            // The thread may be one of the blocking pool, or fire a timer.
+            || wake_cause::during(WakeCause::Task, run),
+        );
         recorded.end(&outcome);
         if has_hooks {
             world.after_poll(&info);

@@ -13,7 +13,7 @@ use std::fmt;
 
 use blitzen_task::glue::id_number;
 use blitzen_task::{Id, TaskStatus};
-use blitzen_util::lock_owner::{self, CurrentTaskFns, NotedWait};
+use blitzen_util::lock_owner::{self, CurrentTaskFns, LockOwner};
 
 use super::{ListedTask, TaskList, WaitKind};
 use crate::runtime::Handle;
@@ -157,7 +157,8 @@ impl Handle {
     /// This polls no task and stops no worker. It may be called from any thread. What it returns
     /// is certain, if guards that borrow their lock are not moved to other tasks: only an abort
     /// can end such a wait. Not found are deadlocks in which a task waits for several things at a
-    /// time, for a `JoinSet`, a scope, a channel or a semaphore.
+    /// time, for a `JoinSet`, a scope, a channel or a semaphore, or in which a task has an
+    /// [`AbortHandle`](crate::task::AbortHandle), which cannot be told from a waker.
     ///
     /// # Examples
     ///
@@ -172,12 +173,35 @@ impl Handle {
 
 /// What a task waits for and nothing else, and which task can end that (D1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct OnlyWait {
-    wait: NotedWait,
-    /// The owner of the lock, or the task that is joined.
-    awaited: u64,
-    /// The number of the owner's note; 0 for a join.
-    note: u64,
+enum OnlyWait {
+    /// The lock at an address, which a task holds by a note with that number.
+    Lock { lock: u64, owner: LockOwner },
+    /// The end of a task.
+    Join { joined: u64 },
+}
+
+impl OnlyWait {
+    fn of(task: &ListedTask) -> Option<Self> {
+        if task.status() != TaskStatus::Idle || task.wakers() != 1 {
+            return None;
+        }
+        let (number, wait) = (id_number(task.id()), task.wait()?);
+        if let Some(lock) = wait.lock() {
+            let owner = lock_owner::owner_of(lock)?;
+            // Its one waker is there. Otherwise the lock was just granted to it.
+            return lock_owner::is_queued(number, lock).then_some(Self::Lock { lock, owner });
+        }
+        let joined = wait.resource().filter(|_| wait.kind() == WaitKind::Join)?;
+        (lock_owner::join_of(number) == Some(joined)).then_some(Self::Join { joined })
+    }
+
+    /// The task that can end it.
+    fn awaited(&self) -> u64 {
+        match self {
+            Self::Lock { owner, .. } => owner.task,
+            Self::Join { joined } => *joined,
+        }
+    }
 }
 
 pub(crate) fn find(list: impl Fn() -> TaskList) -> Vec<Deadlock> {
@@ -188,7 +212,7 @@ pub(crate) fn find(list: impl Fn() -> TaskList) -> Vec<Deadlock> {
     let tasks = list();
     let mut waits = only_waits(&tasks);
     waits.retain(|task, wait| before.get(task) == Some(wait)); // D2
-    let edges = waits.iter().map(|(task, wait)| (*task, wait.awaited));
+    let edges = waits.iter().map(|(task, wait)| (*task, wait.awaited()));
     let task = |number: u64| tasks.iter().find(|task| id_number(task.id()) == number);
     let circles = circles(&edges.collect())
         .into_iter()
@@ -199,39 +223,8 @@ pub(crate) fn find(list: impl Fn() -> TaskList) -> Vec<Deadlock> {
 }
 
 fn only_waits(tasks: &TaskList) -> HashMap<u64, OnlyWait> {
-    let waits = tasks.iter().filter_map(|task| {
-        let number = id_number(task.id());
-        if task.status() != TaskStatus::Idle || task.wakers() != 1 {
-            return None;
-        }
-        let (listed, wait) = (task.wait()?, lock_owner::wait_of(number)?);
-        let only_wait = match wait {
-            NotedWait::Lock(lock) if listed.lock() == Some(lock) => {
-                let owner = lock_owner::owner_of(lock)?;
-                // Its one waker is there. Otherwise the lock was just granted to it.
-                if !lock_owner::is_queued(number, lock) {
-                    return None;
-                }
-                OnlyWait {
-                    wait,
-                    awaited: owner.task,
-                    note: owner.note,
-                }
-            }
-            NotedWait::Join(joined)
-                if listed.kind() == WaitKind::Join && listed.resource() == Some(joined) =>
-            {
-                OnlyWait {
-                    wait,
-                    awaited: joined,
-                    note: 0,
-                }
-            }
-            _ => return None,
-        };
-        Some((number, only_wait))
-    });
-    waits.collect()
+    let wait = |task| OnlyWait::of(task).map(|wait| (id_number(task.id()), wait));
+    tasks.iter().filter_map(wait).collect()
 }
 
 /// The circles of a graph in which each node has one edge at the most, each from its smallest
