@@ -10,9 +10,8 @@
 //! ```
 //!
 //! While the thread has a worker, the worker's loop takes tasks from both in turn. If the worker has
-//! no other tasks, pinned tasks follow each other without going back to that loop
-//! ([`Schedule::next_in_row`]). A thread
-//! that has lost its worker, or whose worker has left, goes on with its own tasks until they
+//! no other tasks than the newest one, pinned tasks and newest ones follow each other without going
+//! back to that loop ([`Schedule::next_in_row`]). A thread that has lost its worker, or whose worker has left, goes on with its own tasks until they
 //! have ended ([`ThreadHost::finish`]). A current-thread scheduler has a thread for them that
 //! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
 //! may end any time.
@@ -62,14 +61,14 @@ pub(crate) struct ThreadQueue {
     depth: usize,
     /// Reached by the thread only.
     local: UnsafeCell<TaskQueue>,
-    /// Whether the next look comes before the worker's own queue, or after it.
-    is_first: Cell<bool>,
+    /// Whether the last turn was this queue's, and the next one is that of the worker's own.
+    was_last: Cell<bool>,
     inbox: Inbox<Runnable, Wakeup>,
     /// P3.
     pinned: PinnedCount,
 }
 
-// SAFETY: `local` and `is_first` are reached by the queue's thread only; tasks may be sent.
+// SAFETY: `local` and `was_last` are reached by the queue's thread only; tasks may be sent.
 unsafe impl Sync for ThreadQueue {}
 // SAFETY: as above: whoever drops it last finds `local` empty (P3).
 unsafe impl Send for ThreadQueue {}
@@ -94,7 +93,7 @@ impl ThreadQueue {
             scheduler,
             depth,
             local: UnsafeCell::new(TaskQueue::new()),
-            is_first: Cell::new(false),
+            was_last: Cell::new(false),
             inbox: Inbox::new(wakeup),
             pinned,
         })
@@ -154,6 +153,23 @@ impl ThreadQueue {
         let local = unsafe { &mut *self.local.get() };
         self.inbox.take_all(|task| local.push(task));
         local.pop()
+    }
+
+    /// Takes the oldest task or the newest one of the thread's `worker`, in turn if there are both.
+    ///
+    /// # Safety
+    /// This is the queue's thread.
+    #[inline]
+    unsafe fn pop_beside_newest(&self, worker: &Worker) -> Option<Runnable> {
+        // SAFETY: this thread's.
+        let is_newest_due = || self.was_last.get() || !unsafe { self.has_work() };
+        let newest = match worker.has_newest() && is_newest_due() {
+            true => worker.pop_newest(),
+            false => None,
+        };
+        self.was_last.set(newest.is_none());
+        // SAFETY: as above.
+        newest.or_else(|| unsafe { self.pop() })
     }
 
     /// Whether the thread has something to run here.
@@ -260,9 +276,9 @@ pub(crate) fn is_here() -> bool {
 #[inline(always)]
 pub(crate) fn pop_in_turn(scheduler: &Arc<Scheduler>) -> Option<Runnable> {
     let queue = here_of(scheduler)?;
-    let is_first = !queue.is_first.get();
-    queue.is_first.set(is_first);
-    match is_first {
+    let is_turn = !queue.was_last.get();
+    queue.was_last.set(is_turn);
+    match is_turn {
         // SAFETY: this thread's.
         true => unsafe { queue.pop() },
         false => None,
@@ -547,8 +563,7 @@ impl Schedule for PinnedSchedule {
     #[inline]
     fn next_in_row(ended: &RunOutcome) -> Option<Runnable> {
         let queue = here()?;
-        // SAFETY: this thread's.
-        if !unsafe { queue.has_work() } || context_depth() != queue.depth {
+        if context_depth() != queue.depth {
             return None;
         }
         let is_complete = match ended {
@@ -559,7 +574,7 @@ impl Schedule for PinnedSchedule {
         current::with_worker_of(&queue.scheduler, |worker| {
             let worker = worker.filter(|worker| worker.may_poll_in_row())?;
             // SAFETY: this thread's.
-            let task = unsafe { queue.pop() }?;
+            let task = unsafe { queue.pop_beside_newest(worker) }?;
             coop::start(); // each poll has a budget of its own
             Some(worker.begin_poll_in_row(task, is_complete))
         })
