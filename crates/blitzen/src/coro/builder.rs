@@ -2,10 +2,11 @@
 
 use blitzen_sched::Spawned;
 use blitzen_stack::DEFAULT_STACK_SIZE;
-use blitzen_task::glue::next_id;
+use blitzen_task::glue::{expect_join, next_id};
 use blitzen_task::{Id, JoinHandle, SpawnMeta};
 
 use super::fiber_future::FiberFuture;
+use super::is_inside;
 use crate::runtime::{Handle, context};
 
 /// The name and stack size of a coroutine to be spawned.
@@ -150,6 +151,9 @@ where
         Ok((handle, refused)) => {
             // Outside the context: this drops the function.
             drop(refused);
+            if is_inside() {
+                expect_join(&handle);
+            }
             handle
         }
         Err(error) => panic!("{error}"),
