@@ -226,6 +226,12 @@ impl PinnedCount {
         }
     }
 
+    /// Counts a task, which the thread itself pins, if no other does.
+    #[inline]
+    fn add_own(&self) -> bool {
+        matches!(self, Self::Own(_)) && self.add()
+    }
+
     /// Uncounts a task that is complete.
     #[inline]
     fn remove(&self) {
@@ -457,6 +463,7 @@ impl PinnedThread {
 impl Scheduler {
     /// Whether the thread for the pinned tasks of a current-thread scheduler is yet to be
     /// started.
+    #[inline]
     pub fn needs_pinned_thread(&self) -> bool {
         !self.has_threads() && self.pinned_thread.get().is_none()
     }
@@ -512,9 +519,16 @@ impl PinnedSchedule {
     /// others.
     #[inline]
     fn queue(&self) -> Option<&ThreadQueue> {
-        // Acquire, met by the Release in `pin`.
+        // Acquire, met by the Release in `set_queue`.
         // SAFETY: the task is not complete, so the queue has counted it, and is there (P3).
         unsafe { self.queue.load(Acquire).as_ref() }
+    }
+
+    /// Sets the queue, which has counted the task. For the thread that polls the task first.
+    #[inline]
+    fn set_queue(&self, queue: &ThreadQueue) {
+        // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
+        self.queue.store(ptr::from_ref(queue).cast_mut(), Release);
     }
 }
 
@@ -527,6 +541,7 @@ impl Schedule for PinnedSchedule {
         }
     }
 
+    #[inline]
     fn release(&self, task: &Header) {
         self.shard.release(task);
         match self.queue() {
@@ -547,7 +562,7 @@ impl Schedule for PinnedSchedule {
                 debug_assert!(queue.is_here(), "P1");
                 true
             }
-            None => self.pin(task),
+            None => self.pin_here() || self.pin(task),
         }
     }
 
@@ -591,7 +606,24 @@ fn release_elsewhere(queue: &ThreadQueue) {
 }
 
 impl PinnedSchedule {
+    /// Pins a task, which is being polled for the first time, to this thread, if the worker of its
+    /// scheduler polls it here and pinned tasks are nothing new to it; returns whether it did.
+    #[inline]
+    fn pin_here(&self) -> bool {
+        let scheduler = self.shard.scheduler();
+        let Some(queue) = here_of(scheduler).filter(|_| !scheduler.is_closed()) else {
+            return false;
+        };
+        let has_worker = current::with_worker_of(scheduler, |worker| worker.is_some());
+        let is_pinned = has_worker && queue.pinned.add_own();
+        if is_pinned {
+            self.set_queue(queue);
+        }
+        is_pinned
+    }
+
     /// Pins a task, which is being polled for the first time; returns whether to this thread.
+    #[cold]
     fn pin(&self, task: &Header) -> bool {
         let scheduler = self.shard.scheduler();
         let host = ThreadHost::of_poll(scheduler);
@@ -624,8 +656,7 @@ impl PinnedSchedule {
         if scheduler.is_closed() {
             task.close_running();
         }
-        // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
-        self.queue.store(ptr::from_ref(queue).cast_mut(), Release);
+        self.set_queue(queue);
         host.is_some()
     }
 }
