@@ -738,3 +738,75 @@ impl Drop for ServeWhileBlocked {
         }
     }
 }
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::Config;
+    use crate::testing::StillWorld;
+    use blitzen_task::glue::next_id;
+    use blitzen_task::{JoinHandle, SpawnMeta};
+    use std::future::pending;
+    use std::sync::atomic::AtomicUsize as Count;
+    use std::task::Wake;
+
+    fn scheduler() -> Arc<Scheduler> {
+        Scheduler::new(Config::new(1), Box::new(StillWorld::default()))
+    }
+
+    /// A task that is pinned with its first poll, and holds `held`.
+    fn new_task(scheduler: &Scheduler, held: Arc<()>) -> (Runnable, JoinHandle<()>) {
+        let shard = &scheduler.task_shards[0];
+        let schedule = PinnedSchedule::new(shard.reference().unwrap());
+        let future = async move {
+            let _held = held;
+            pending().await
+        };
+        let (task, handle) = blitzen_task::spawn(future, schedule, next_id(), SpawnMeta::caller());
+        // SAFETY: new, and its scheduler removes it.
+        unsafe { shard.owned.insert(&task) }.unwrap();
+        (task, handle)
+    }
+
+    #[test]
+    fn a_task_that_a_thread_without_a_worker_refuses_to_poll_is_cancelled_as_one_that_never_ran() {
+        let (scheduler, held) = (scheduler(), Arc::new(()));
+        let (task, handle) = new_task(&scheduler, held.clone());
+        assert!(
+            matches!(task.run(), RunOutcome::Idle(_)),
+            "it is queued again"
+        );
+        let mut queued = 0;
+        scheduler.inject.fetch(&Cell::new(0), 2, |task| {
+            queued += 1;
+            task.forget(); // as a scheduler that has closed does
+        });
+        assert_eq!(queued, 1);
+        // SAFETY: its only runnable was forgotten.
+        scheduler.for_each_list(|list| unsafe { list.cancel_all() });
+        assert_eq!(Arc::strong_count(&held), 1, "its future is dropped");
+        assert!(handle.is_finished());
+        scheduler.close();
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_last_task_is_told_when_that_ends_elsewhere() {
+        #[derive(Default)]
+        struct Woken(Count);
+        impl Wake for Woken {
+            fn wake(self: Arc<Self>) {
+                self.0.fetch_add(1, Relaxed);
+            }
+        }
+        let (scheduler, woken) = (scheduler(), Arc::new(Woken::default()));
+        let wakeup = Wakeup::Waker(woken.clone().into());
+        let pinned = PinnedCount::Shared(AtomicUsize::new(0));
+        let queue = ThreadQueue::new(scheduler.clone(), 0, wakeup, pinned);
+        assert!(queue.pinned.add());
+        assert!(!queue.pinned.close_if_zero(), "it would wait");
+        release_elsewhere(&queue);
+        assert_eq!(woken.0.load(Relaxed), 1);
+        assert!(queue.pinned.close_if_zero(), "and now it leaves");
+        scheduler.close();
+    }
+}
