@@ -11,10 +11,10 @@
 //!
 //! While the thread has a worker, the worker's loop takes tasks from both in turn. If the worker has
 //! no other tasks than the newest one, pinned tasks and newest ones follow each other without going
-//! back to that loop ([`Schedule::next_in_row`]). A thread that has lost its worker, or whose worker has left, goes on with its own tasks until they
-//! have ended ([`ThreadHost::finish`]). A current-thread scheduler has a thread for them that
-//! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
-//! may end any time.
+//! back to that loop ([`Schedule::next_in_row`]). A thread that has lost its worker, or whose worker
+//! has left, goes on with its own tasks until they have ended ([`ThreadHost::finish`]). A
+//! current-thread scheduler has a thread for them that does nothing else ([`PinnedThread`]): its
+//! driver may be another thread every time, which may end any time.
 //!
 //! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. The shutdown
 //!     leaves it alone (`task/src/state.rs`, S6): threads with pinned tasks ask these to end.
