@@ -755,9 +755,13 @@ mod tests {
     }
 
     /// A task that is pinned with its first poll, and holds `held`.
-    fn new_task(scheduler: &Scheduler, held: Arc<()>) -> (Runnable, JoinHandle<()>) {
+    fn new_task_of<S: Schedule>(
+        scheduler: &Scheduler,
+        schedule: impl FnOnce(TaskShardRef) -> S,
+        held: Arc<()>,
+    ) -> (Runnable, JoinHandle<()>) {
         let shard = &scheduler.task_shards[0];
-        let schedule = PinnedSchedule::new(shard.reference().unwrap());
+        let schedule = schedule(shard.reference().unwrap());
         let future = async move {
             let _held = held;
             pending().await
@@ -771,7 +775,7 @@ mod tests {
     #[test]
     fn a_task_that_a_thread_without_a_worker_refuses_to_poll_is_cancelled_as_one_that_never_ran() {
         let (scheduler, held) = (scheduler(), Arc::new(()));
-        let (task, handle) = new_task(&scheduler, held.clone());
+        let (task, handle) = new_task_of(&scheduler, PinnedSchedule::new, held.clone());
         assert!(
             matches!(task.run(), RunOutcome::Idle(_)),
             "it is queued again"
@@ -789,24 +793,71 @@ mod tests {
         scheduler.close();
     }
 
-    #[test]
-    fn a_thread_that_waits_for_its_last_task_is_told_when_that_ends_elsewhere() {
-        #[derive(Default)]
-        struct Woken(Count);
-        impl Wake for Woken {
-            fn wake(self: Arc<Self>) {
-                self.0.fetch_add(1, Relaxed);
-            }
+    #[derive(Default)]
+    struct Woken(Count);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
         }
-        let (scheduler, woken) = (scheduler(), Arc::new(Woken::default()));
+    }
+
+    /// A queue whose thread waits, and is woken by `woken`.
+    fn waiting_queue(scheduler: &Arc<Scheduler>, woken: &Arc<Woken>) -> Arc<ThreadQueue> {
         let wakeup = Wakeup::Waker(woken.clone().into());
         let pinned = PinnedCount::Shared(AtomicUsize::new(0));
-        let queue = ThreadQueue::new(scheduler.clone(), 0, wakeup, pinned);
+        ThreadQueue::new(scheduler.clone(), 0, wakeup, pinned)
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_last_task_is_told_when_that_ends_elsewhere() {
+        let (scheduler, woken) = (scheduler(), Arc::new(Woken::default()));
+        let queue = waiting_queue(&scheduler, &woken);
         assert!(queue.pinned.add());
         assert!(!queue.pinned.close_if_zero(), "it would wait");
         release_elsewhere(&queue);
         assert_eq!(woken.0.load(Relaxed), 1);
         assert!(queue.pinned.close_if_zero(), "and now it leaves");
         scheduler.close();
+    }
+
+    /// Closes the scheduler between the start of the first poll and the choice of a thread.
+    struct ClosedMeanwhile(PinnedSchedule);
+
+    impl Schedule for ClosedMeanwhile {
+        fn schedule(&self, task: Runnable) {
+            self.0.schedule(task);
+        }
+
+        fn release(&self, task: &Header) {
+            self.0.release(task);
+        }
+
+        fn may_poll_here(&self, task: &Header) -> bool {
+            self.0.shard.scheduler().close();
+            self.0.may_poll_here(task)
+        }
+
+        fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
+            self.0.requeue(task, yielded)
+        }
+
+        const UNWINDS: bool = true;
+    }
+
+    #[test]
+    fn a_task_that_is_to_go_to_another_thread_as_the_scheduler_closes_is_cancelled() {
+        let world = Box::new(StillWorld::default());
+        let (scheduler, _worker) = Scheduler::new_current_thread(Config::new(1), world);
+        let (woken, held) = (Arc::new(Woken::default()), Arc::new(()));
+        let queue = waiting_queue(&scheduler, &woken);
+        scheduler.pinned_thread.set(Arc::downgrade(&queue)).unwrap();
+        let schedule = |shard| ClosedMeanwhile(PinnedSchedule::new(shard));
+        let (task, handle) = new_task_of(&scheduler, schedule, held.clone());
+        assert!(matches!(task.run(), RunOutcome::Complete));
+        assert_eq!(Arc::strong_count(&held), 1, "its future is dropped");
+        assert!(handle.is_finished());
+        assert!(woken.0.load(Relaxed) > 0);
+        assert!(queue.pinned.close_if_zero(), "its thread leaves");
     }
 }
