@@ -18,6 +18,7 @@ use blitzen::channel::{mpsc, oneshot};
 use blitzen::coro::{self, block_on};
 use blitzen::runtime::dump::{AwaitStack, TaskStatus, TaskWait, WaitKind};
 use blitzen::runtime::{Builder, Handle, Runtime};
+use blitzen::sync::Notify;
 use blitzen::task::{self, AbortHandle, JoinError, JoinHandle};
 use blitzen::time::{Instant, sleep};
 
@@ -141,6 +142,50 @@ fn coroutines_and_tasks_of_a_thread_take_turns() {
             coroutine.await.unwrap();
         });
     }
+}
+
+#[test]
+fn coroutines_and_tasks_that_wake_each_other_take_turns() {
+    const TURNS: usize = 1000;
+    let runtime = multi_with_rare_fetches();
+    let pings = Arc::new(AtomicUsize::new(0));
+    let has_ended = Arc::new(AtomicUsize::new(0));
+    let [to_first, to_second] = [(); 2].map(|()| Arc::new(Notify::new()));
+    let ping = |own: &Arc<Notify>, other: &Arc<Notify>| {
+        let (own, other) = (own.clone(), other.clone());
+        let (pings, has_ended) = (pings.clone(), has_ended.clone());
+        async move {
+            while has_ended.load(SeqCst) == 0 {
+                own.notified().await;
+                pings.fetch_add(1, SeqCst);
+                other.notify_one();
+            }
+        }
+    };
+    let tasks = [
+        runtime.spawn(ping(&to_first, &to_second)),
+        runtime.spawn(ping(&to_second, &to_first)),
+    ];
+    let coroutine = {
+        let _entered = runtime.enter();
+        let (pings, has_ended) = (pings.clone(), has_ended.clone());
+        spawn(move || {
+            to_first.notify_one();
+            while pings.load(SeqCst) == 0 {
+                coro::yield_now();
+            }
+            let before = pings.load(SeqCst);
+            (0..TURNS).for_each(|_| coro::yield_now());
+            has_ended.store(1, SeqCst);
+            pings.load(SeqCst) - before
+        })
+    };
+    let pings = runtime.block_on(coroutine).unwrap();
+    for task in tasks {
+        runtime.block_on(task).unwrap();
+    }
+    assert!(pings > TURNS / 2, "the tasks had their turns: {pings}");
+    assert!(pings < 2 * TURNS, "and the coroutine its own: {pings}");
 }
 
 #[test]

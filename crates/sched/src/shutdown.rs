@@ -82,6 +82,7 @@ impl Drop for Present {
 
 impl Scheduler {
     /// Whether the shutdown has begun.
+    #[inline]
     pub fn is_closed(&self) -> bool {
         // Acquire, met by the Release in `close`.
         self.presence.closed.load(Acquire)

@@ -10,12 +10,11 @@
 //! ```
 //!
 //! While the thread has a worker, the worker's loop takes tasks from both in turn. If the worker has
-//! no other tasks, pinned tasks follow each other without going back to that loop
-//! ([`Schedule::next_in_row`]). A thread
-//! that has lost its worker, or whose worker has left, goes on with its own tasks until they
-//! have ended ([`ThreadHost::finish`]). A current-thread scheduler has a thread for them that
-//! does nothing else ([`PinnedThread`]): its driver may be another thread every time, which
-//! may end any time.
+//! no other tasks than the newest one, pinned tasks and newest ones follow each other without going
+//! back to that loop ([`Schedule::next_in_row`]). A thread that has lost its worker, or whose worker
+//! has left, goes on with its own tasks until they have ended ([`ThreadHost::finish`]). A
+//! current-thread scheduler has a thread for them that does nothing else ([`PinnedThread`]): its
+//! driver may be another thread every time, which may end any time.
 //!
 //! P1. A pinned task is polled, cancelled and dropped by the thread of its queue only. The shutdown
 //!     leaves it alone (`task/src/state.rs`, S6): threads with pinned tasks ask these to end.
@@ -62,14 +61,14 @@ pub(crate) struct ThreadQueue {
     depth: usize,
     /// Reached by the thread only.
     local: UnsafeCell<TaskQueue>,
-    /// Whether the next look comes before the worker's own queue, or after it.
-    is_first: Cell<bool>,
+    /// Whether the last turn was this queue's, and the next one is that of the worker's own.
+    was_last: Cell<bool>,
     inbox: Inbox<Runnable, Wakeup>,
     /// P3.
     pinned: PinnedCount,
 }
 
-// SAFETY: `local` and `is_first` are reached by the queue's thread only; tasks may be sent.
+// SAFETY: `local` and `was_last` are reached by the queue's thread only; tasks may be sent.
 unsafe impl Sync for ThreadQueue {}
 // SAFETY: as above: whoever drops it last finds `local` empty (P3).
 unsafe impl Send for ThreadQueue {}
@@ -94,7 +93,7 @@ impl ThreadQueue {
             scheduler,
             depth,
             local: UnsafeCell::new(TaskQueue::new()),
-            is_first: Cell::new(false),
+            was_last: Cell::new(false),
             inbox: Inbox::new(wakeup),
             pinned,
         })
@@ -156,6 +155,23 @@ impl ThreadQueue {
         local.pop()
     }
 
+    /// Takes the oldest task or the newest one of the thread's `worker`, in turn if there are both.
+    ///
+    /// # Safety
+    /// This is the queue's thread.
+    #[inline]
+    unsafe fn pop_beside_newest(&self, worker: &Worker) -> Option<Runnable> {
+        // SAFETY: this thread's.
+        let is_newest_due = || self.was_last.get() || !unsafe { self.has_work() };
+        let newest = match worker.has_newest() && is_newest_due() {
+            true => worker.pop_newest(),
+            false => None,
+        };
+        self.was_last.set(newest.is_none());
+        // SAFETY: as above.
+        newest.or_else(|| unsafe { self.pop() })
+    }
+
     /// Whether the thread has something to run here.
     ///
     /// # Safety
@@ -210,6 +226,12 @@ impl PinnedCount {
         }
     }
 
+    /// Counts a task, which the thread itself pins, if no other does.
+    #[inline]
+    fn add_own(&self) -> bool {
+        matches!(self, Self::Own(_)) && self.add()
+    }
+
     /// Uncounts a task that is complete.
     #[inline]
     fn remove(&self) {
@@ -260,9 +282,9 @@ pub(crate) fn is_here() -> bool {
 #[inline(always)]
 pub(crate) fn pop_in_turn(scheduler: &Arc<Scheduler>) -> Option<Runnable> {
     let queue = here_of(scheduler)?;
-    let is_first = !queue.is_first.get();
-    queue.is_first.set(is_first);
-    match is_first {
+    let is_turn = !queue.was_last.get();
+    queue.was_last.set(is_turn);
+    match is_turn {
         // SAFETY: this thread's.
         true => unsafe { queue.pop() },
         false => None,
@@ -441,6 +463,7 @@ impl PinnedThread {
 impl Scheduler {
     /// Whether the thread for the pinned tasks of a current-thread scheduler is yet to be
     /// started.
+    #[inline]
     pub fn needs_pinned_thread(&self) -> bool {
         !self.has_threads() && self.pinned_thread.get().is_none()
     }
@@ -496,9 +519,16 @@ impl PinnedSchedule {
     /// others.
     #[inline]
     fn queue(&self) -> Option<&ThreadQueue> {
-        // Acquire, met by the Release in `pin`.
+        // Acquire, met by the Release in `set_queue`.
         // SAFETY: the task is not complete, so the queue has counted it, and is there (P3).
         unsafe { self.queue.load(Acquire).as_ref() }
+    }
+
+    /// Sets the queue, which has counted the task. For the thread that polls the task first.
+    #[inline]
+    fn set_queue(&self, queue: &ThreadQueue) {
+        // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
+        self.queue.store(ptr::from_ref(queue).cast_mut(), Release);
     }
 }
 
@@ -511,6 +541,7 @@ impl Schedule for PinnedSchedule {
         }
     }
 
+    #[inline]
     fn release(&self, task: &Header) {
         self.shard.release(task);
         match self.queue() {
@@ -531,7 +562,7 @@ impl Schedule for PinnedSchedule {
                 debug_assert!(queue.is_here(), "P1");
                 true
             }
-            None => self.pin(task),
+            None => self.pin_here() || self.pin(task),
         }
     }
 
@@ -547,8 +578,7 @@ impl Schedule for PinnedSchedule {
     #[inline]
     fn next_in_row(ended: &RunOutcome) -> Option<Runnable> {
         let queue = here()?;
-        // SAFETY: this thread's.
-        if !unsafe { queue.has_work() } || context_depth() != queue.depth {
+        if context_depth() != queue.depth {
             return None;
         }
         let is_complete = match ended {
@@ -559,7 +589,7 @@ impl Schedule for PinnedSchedule {
         current::with_worker_of(&queue.scheduler, |worker| {
             let worker = worker.filter(|worker| worker.may_poll_in_row())?;
             // SAFETY: this thread's.
-            let task = unsafe { queue.pop() }?;
+            let task = unsafe { queue.pop_beside_newest(worker) }?;
             coop::start(); // each poll has a budget of its own
             Some(worker.begin_poll_in_row(task, is_complete))
         })
@@ -576,7 +606,24 @@ fn release_elsewhere(queue: &ThreadQueue) {
 }
 
 impl PinnedSchedule {
+    /// Pins a task, which is being polled for the first time, to this thread, if the worker of its
+    /// scheduler polls it here and pinned tasks are nothing new to it; returns whether it did.
+    #[inline]
+    fn pin_here(&self) -> bool {
+        let scheduler = self.shard.scheduler();
+        let Some(queue) = here_of(scheduler).filter(|_| !scheduler.is_closed()) else {
+            return false;
+        };
+        let has_worker = current::with_worker_of(scheduler, |worker| worker.is_some());
+        let is_pinned = has_worker && queue.pinned.add_own();
+        if is_pinned {
+            self.set_queue(queue);
+        }
+        is_pinned
+    }
+
     /// Pins a task, which is being polled for the first time; returns whether to this thread.
+    #[cold]
     fn pin(&self, task: &Header) -> bool {
         let scheduler = self.shard.scheduler();
         let host = ThreadHost::of_poll(scheduler);
@@ -609,8 +656,7 @@ impl PinnedSchedule {
         if scheduler.is_closed() {
             task.close_running();
         }
-        // Release, met by the Acquire in `queue`. Nobody else stores: one thread polls the task.
-        self.queue.store(ptr::from_ref(queue).cast_mut(), Release);
+        self.set_queue(queue);
         host.is_some()
     }
 }
@@ -690,5 +736,128 @@ impl Drop for ServeWhileBlocked {
         if let Some(before) = self.before.take() {
             self.queue.inbox.set_wakeup(before);
         }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use crate::scheduler::Config;
+    use crate::testing::StillWorld;
+    use blitzen_task::glue::next_id;
+    use blitzen_task::{JoinHandle, SpawnMeta};
+    use std::future::pending;
+    use std::sync::atomic::AtomicUsize as Count;
+    use std::task::Wake;
+
+    fn scheduler() -> Arc<Scheduler> {
+        Scheduler::new(Config::new(1), Box::new(StillWorld::default()))
+    }
+
+    /// A task that is pinned with its first poll, and holds `held`.
+    fn new_task_of<S: Schedule>(
+        scheduler: &Scheduler,
+        schedule: impl FnOnce(TaskShardRef) -> S,
+        held: Arc<()>,
+    ) -> (Runnable, JoinHandle<()>) {
+        let shard = &scheduler.task_shards[0];
+        let schedule = schedule(shard.reference().unwrap());
+        let future = async move {
+            let _held = held;
+            pending().await
+        };
+        let (task, handle) = blitzen_task::spawn(future, schedule, next_id(), SpawnMeta::caller());
+        // SAFETY: new, and its scheduler removes it.
+        unsafe { shard.owned.insert(&task) }.unwrap();
+        (task, handle)
+    }
+
+    #[test]
+    fn a_task_that_a_thread_without_a_worker_refuses_to_poll_is_cancelled_as_one_that_never_ran() {
+        let (scheduler, held) = (scheduler(), Arc::new(()));
+        let (task, handle) = new_task_of(&scheduler, PinnedSchedule::new, held.clone());
+        assert!(
+            matches!(task.run(), RunOutcome::Idle(_)),
+            "it is queued again"
+        );
+        let mut queued = 0;
+        scheduler.inject.fetch(&Cell::new(0), 2, |task| {
+            queued += 1;
+            task.forget(); // as a scheduler that has closed does
+        });
+        assert_eq!(queued, 1);
+        // SAFETY: its only runnable was forgotten.
+        scheduler.for_each_list(|list| unsafe { list.cancel_all() });
+        assert_eq!(Arc::strong_count(&held), 1, "its future is dropped");
+        assert!(handle.is_finished());
+        scheduler.close();
+    }
+
+    #[derive(Default)]
+    struct Woken(Count);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A queue whose thread waits, and is woken by `woken`.
+    fn waiting_queue(scheduler: &Arc<Scheduler>, woken: &Arc<Woken>) -> Arc<ThreadQueue> {
+        let wakeup = Wakeup::Waker(woken.clone().into());
+        let pinned = PinnedCount::Shared(AtomicUsize::new(0));
+        ThreadQueue::new(scheduler.clone(), 0, wakeup, pinned)
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_its_last_task_is_told_when_that_ends_elsewhere() {
+        let (scheduler, woken) = (scheduler(), Arc::new(Woken::default()));
+        let queue = waiting_queue(&scheduler, &woken);
+        assert!(queue.pinned.add());
+        assert!(!queue.pinned.close_if_zero(), "it would wait");
+        release_elsewhere(&queue);
+        assert_eq!(woken.0.load(Relaxed), 1);
+        assert!(queue.pinned.close_if_zero(), "and now it leaves");
+        scheduler.close();
+    }
+
+    /// Closes the scheduler between the start of the first poll and the choice of a thread.
+    struct ClosedMeanwhile(PinnedSchedule);
+
+    impl Schedule for ClosedMeanwhile {
+        fn schedule(&self, task: Runnable) {
+            self.0.schedule(task);
+        }
+
+        fn release(&self, task: &Header) {
+            self.0.release(task);
+        }
+
+        fn may_poll_here(&self, task: &Header) -> bool {
+            self.0.shard.scheduler().close();
+            self.0.may_poll_here(task)
+        }
+
+        fn requeue(&self, task: Runnable, yielded: bool) -> RunOutcome {
+            self.0.requeue(task, yielded)
+        }
+
+        const UNWINDS: bool = true;
+    }
+
+    #[test]
+    fn a_task_that_is_to_go_to_another_thread_as_the_scheduler_closes_is_cancelled() {
+        let world = Box::new(StillWorld::default());
+        let (scheduler, _worker) = Scheduler::new_current_thread(Config::new(1), world);
+        let (woken, held) = (Arc::new(Woken::default()), Arc::new(()));
+        let queue = waiting_queue(&scheduler, &woken);
+        scheduler.pinned_thread.set(Arc::downgrade(&queue)).unwrap();
+        let schedule = |shard| ClosedMeanwhile(PinnedSchedule::new(shard));
+        let (task, handle) = new_task_of(&scheduler, schedule, held.clone());
+        assert!(matches!(task.run(), RunOutcome::Complete));
+        assert_eq!(Arc::strong_count(&held), 1, "its future is dropped");
+        assert!(handle.is_finished());
+        assert!(woken.0.load(Relaxed) > 0);
+        assert!(queue.pinned.close_if_zero(), "its thread leaves");
     }
 }

@@ -474,7 +474,7 @@ impl Worker {
 
     /// Takes the newest task, unless too many newest tasks ran in a row while others waited.
     #[inline(always)]
-    fn pop_newest(&self) -> Option<Runnable> {
+    pub(crate) fn pop_newest(&self) -> Option<Runnable> {
         let shared = self.shared();
         let streak = match self.lifo_streak.get() {
             streak if streak < MAX_LIFO_POLLS => streak,
@@ -826,7 +826,8 @@ impl Worker {
     /// if the loop would do nothing else in between; returns whether it did.
     #[inline]
     pub(crate) fn renew_poll(&self) -> bool {
-        if thread_queue::has_work(&self.scheduler) || !self.may_poll_in_row() {
+        let has_other = thread_queue::has_work(&self.scheduler) || self.has_newest();
+        if has_other || !self.may_poll_in_row() {
             return false;
         }
         self.count_tick();
@@ -834,22 +835,26 @@ impl Worker {
         true
     }
 
-    /// Whether the loop would do nothing between the poll of one pinned task and that of the next:
-    /// nothing else is due or waits to run.
+    #[inline]
+    pub(crate) fn has_newest(&self) -> bool {
+        self.shared().lifo.peek().is_some()
+    }
+
+    /// Whether the loop would do nothing between the poll of a pinned task and that of another one,
+    /// or of the newest task: nothing else is due or waits to run.
     #[inline]
     pub(crate) fn may_poll_in_row(&self) -> bool {
         let tick = self.tick.get().wrapping_add(1);
         let shared = self.shared();
         !has_come(tick, self.next_due.get())
             && self.is_polling.get()
-            && shared.lifo.peek().is_none()
             && shared.ring.is_empty()
             && !self.yields.has_deferred()
             && self.can_run_rows.get()
     }
 
-    /// Ends the poll of a pinned task, which `is_complete` or waits, and begins that of `task`,
-    /// another one.
+    /// Ends the poll of a task, which `is_complete` or waits, and begins that of `task`, another
+    /// one.
     #[inline]
     pub(crate) fn begin_poll_in_row(&self, task: Runnable, is_complete: bool) -> Runnable {
         let shared = self.shared();

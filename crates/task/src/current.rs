@@ -1,7 +1,7 @@
 //! The task this thread is polling or dropping: a thread-local, nothing else.
 
 use std::cell::Cell;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull, null};
 use std::task::Waker;
 
 use blitzen_util::thread_local_const;
@@ -23,6 +23,9 @@ struct Current {
     frames: Cell<Option<NonNull<Frame>>>,
     /// Shields raised less those lowered on this thread.
     shields: Cell<isize>,
+    /// The task that was spawned last on this thread by a task that may wait for it next. It may be
+    /// gone: the address is only compared.
+    newest_child: Cell<*const Header>,
     /// The ids that this thread has reserved, `next..end`.
     next_id: Cell<u64>,
     end_id: Cell<u64>,
@@ -34,6 +37,7 @@ thread_local_const! {
         routed: Cell::new((None, Route::DEFAULT)),
         frames: Cell::new(None),
         shields: Cell::new(0),
+        newest_child: Cell::new(null()),
         next_id: Cell::new(0),
         end_id: Cell::new(0),
     };
@@ -238,6 +242,25 @@ pub(crate) fn frames() -> Option<NonNull<Frame>> {
 #[inline]
 pub(crate) fn set_frames(frames: Option<NonNull<Frame>>) {
     CURRENT.with(|current| current.frames.set(frames));
+}
+
+/// Notes that the current task may wait for `child` next, which it has just spawned.
+#[inline]
+pub(crate) fn set_newest_child(child: NonNull<Header>) {
+    CURRENT.with(|current| current.newest_child.set(child.as_ptr()));
+}
+
+/// Whether `task` was spawned last on this thread, by a task that may wait for it next. True at most
+/// once.
+#[inline]
+pub(crate) fn take_newest_child(task: NonNull<Header>) -> bool {
+    CURRENT.with(|current| {
+        let is_newest = ptr::eq(current.newest_child.get(), task.as_ptr());
+        if is_newest {
+            current.newest_child.set(null());
+        }
+        is_newest
+    })
 }
 
 /// The next unused id of this thread's batch, or the first of a new one.

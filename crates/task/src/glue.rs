@@ -66,3 +66,11 @@ pub fn set_join_waker<T>(handle: &mut JoinHandle<T>, waker: Waker) -> bool {
 pub fn try_take_output<T>(handle: &mut JoinHandle<T>) -> Option<Result<T, JoinError>> {
     handle.try_take_output()
 }
+
+/// Notes that the current task may wait for `child` next, which it has just spawned. If it does, and
+/// the child has not ended, it yields once before it leaves a waker: the child is likely to run
+/// before it goes on, and then nobody has to be woken.
+#[inline]
+pub fn expect_join<T>(child: &JoinHandle<T>) {
+    child.expect_join();
+}

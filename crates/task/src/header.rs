@@ -90,7 +90,7 @@ pub trait Schedule: Send + Sync + 'static {
     /// Whether [`next_in_row`](Self::next_in_row) may return a task.
     const HAS_ROWS: bool = false;
 
-    /// Called after the poll of a task with this scheduler; returns another such task, which is then
+    /// Called after the poll of a task with this scheduler; returns another task, which is then
     /// polled before [`Runnable::run`] returns. If it returns one, it accounts for the poll that
     /// has `ended`.
     fn next_in_row(ended: &RunOutcome) -> Option<Runnable> {

@@ -12,6 +12,7 @@ use blitzen_util::coop;
 use blitzen_util::lock_owner;
 use blitzen_util::wait::{self, WaitKind};
 
+use crate::current;
 use crate::error::JoinError;
 use crate::header::Header;
 use crate::id::Id;
@@ -160,6 +161,18 @@ impl<T> JoinHandle<T> {
         self.header().id
     }
 
+    /// Notes that the current task may wait for this one next, which it has just spawned.
+    #[inline]
+    pub(crate) fn expect_join(&self) {
+        current::set_newest_child(self.task);
+    }
+
+    /// Whether the current task yields instead of waiting, since it has spawned this one just now.
+    #[inline]
+    fn yields_to_newest(&self, waker: &Waker) -> bool {
+        current::take_newest_child(self.task) && !self.is_finished() && current::yield_if_own(waker)
+    }
+
     /// Sets the waker to call when the task ends, replacing any other; true if
     /// it has ended already, and the waker was not needed.
     #[inline]
@@ -252,6 +265,9 @@ impl<T> Future for JoinHandle<T> {
     type Output = Result<T, JoinError>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        if self.yields_to_newest(cx.waker()) {
+            return Poll::Pending;
+        }
         let Poll::Ready(spent) = coop::poll_proceed(cx) else {
             return Poll::Pending;
         };

@@ -453,3 +453,82 @@ fn a_small_task_takes_at_most_104_bytes() {
     type Small = crate::cell::Cell<std::future::Ready<()>, Queue>;
     assert!(size_of::<Small>() <= 104, "{}", size_of::<Small>());
 }
+
+/// A task that waits for `gate` in its first poll, and ends in its second.
+fn spawn_child(queue: &Queue, gate: Arc<Mutex<Option<Waker>>>) -> JoinHandle<u32> {
+    let mut polls = 0;
+    queue.spawn(poll_fn(move |cx| {
+        polls += 1;
+        *gate.lock().unwrap() = Some(cx.waker().clone());
+        match polls {
+            1 => Poll::Pending,
+            _ => Poll::Ready(7),
+        }
+    }))
+}
+
+#[test]
+fn a_task_that_joins_its_newest_child_yields_once_before_it_leaves_a_waker() {
+    let (queue, gate) = (Queue::default(), Arc::default());
+    let parent = queue.spawn({
+        let (queue, gate) = (queue.clone(), Arc::clone(&gate));
+        async move {
+            let child = spawn_child(&queue, gate);
+            child.expect_join();
+            child.await.unwrap()
+        }
+    });
+    let RunOutcome::Yielded(yielded) = queue.pop().unwrap().run() else {
+        panic!("it yields");
+    };
+    let child = queue.pop().unwrap();
+    assert!(!child.header().state.load().has_join_waker());
+    assert!(matches!(child.run(), RunOutcome::Idle(_)));
+    assert!(matches!(yielded.run(), RunOutcome::Idle(_)), "it waits");
+    gate.lock().unwrap().take().unwrap().wake();
+    queue.run();
+    assert!(matches!(poll(&mut { parent }), Poll::Ready(Ok(7))));
+}
+
+#[test]
+fn a_join_of_the_newest_child_with_a_foreign_waker_leaves_that_waker() {
+    struct Woken(AtomicUsize);
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let (queue, gate) = (Queue::default(), Arc::default());
+    let woken = Arc::new(Woken(AtomicUsize::new(0)));
+    let foreign = Waker::from(woken.clone());
+    let mut child = None;
+    let parent = queue.spawn({
+        let (queue, gate) = (queue.clone(), Arc::clone(&gate));
+        poll_fn(move |_| {
+            let child = child.get_or_insert_with(|| {
+                let child = spawn_child(&queue, Arc::clone(&gate));
+                child.expect_join();
+                child
+            });
+            Pin::new(child).poll(&mut Context::from_waker(&foreign))
+        })
+    });
+    assert!(matches!(queue.pop().unwrap().run(), RunOutcome::Idle(_)));
+    queue.run();
+    gate.lock().unwrap().take().unwrap().wake();
+    queue.run();
+    assert_eq!(woken.0.load(Relaxed), 1);
+    parent.abort();
+    queue.run();
+}
+
+#[test]
+fn a_child_that_has_ended_is_joined_at_once() {
+    let queue = Queue::default();
+    let mut child = queue.spawn(async { 7 });
+    child.expect_join();
+    queue.run();
+    let parent = queue.spawn(poll_fn(move |cx| Pin::new(&mut child).poll(cx)));
+    assert!(matches!(queue.pop().unwrap().run(), RunOutcome::Complete));
+    assert!(matches!(poll(&mut { parent }), Poll::Ready(Ok(Ok(7)))));
+}

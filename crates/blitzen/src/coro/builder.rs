@@ -2,10 +2,11 @@
 
 use blitzen_sched::Spawned;
 use blitzen_stack::DEFAULT_STACK_SIZE;
-use blitzen_task::glue::next_id;
+use blitzen_task::glue::{expect_join, next_id};
 use blitzen_task::{Id, JoinHandle, SpawnMeta};
 
 use super::fiber_future::FiberFuture;
+use super::is_inside;
 use crate::runtime::{Handle, context};
 
 /// The name and stack size of a coroutine to be spawned.
@@ -107,7 +108,7 @@ impl Builder {
         if let Some(name) = &self.name {
             meta = meta.named(name);
         }
-        spawn_with(FiberFuture::new(f, stack_size), meta)
+        spawn_with(f, stack_size, meta)
     }
 }
 
@@ -122,34 +123,43 @@ where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
-    spawn_with(FiberFuture::new(f, DEFAULT_STACK_SIZE), SpawnMeta::caller())
+    spawn_with(f, DEFAULT_STACK_SIZE, SpawnMeta::caller())
 }
 
 #[track_caller]
-fn spawn_with<F, T>(future: FiberFuture<F, T>, meta: SpawnMeta) -> JoinHandle<T>
+fn spawn_with<F, T>(function: F, stack_size: usize, meta: SpawnMeta) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,
 {
     let id = next_id();
-    // Asked first: to hand the future out again, and back, takes longer.
-    let careful = context::with_current(|runtime| {
-        let needs_care =
-            runtime.inner.has_spawn_hook() || runtime.inner.scheduler().needs_pinned_thread();
-        needs_care.then(|| runtime.clone())
+    // Taken only where it is spawned: the context drops no function.
+    let mut new = Some((function, meta));
+    let spawned = context::with_current(|runtime| {
+        let scheduler = runtime.inner.scheduler();
+        if runtime.inner.has_spawn_hook() || scheduler.needs_pinned_thread() {
+            return Err(runtime.clone());
+        }
+        let (function, meta) = new.take().expect("taken once");
+        Ok(scheduler.spawn_pinned(FiberFuture::new(function, stack_size), id, meta))
     });
-    let spawned = match careful {
-        Ok(None) => context::with_current(|runtime| {
-            runtime.inner.scheduler().spawn_pinned(future, id, meta)
-        }),
+    let spawned = match (spawned, new) {
+        (Ok(Ok(spawned)), _) => Ok(spawned),
         // Outside the context: this calls the hook.
-        Ok(Some(runtime)) => Ok(spawn_carefully(&runtime, future, id, meta)),
-        Err(error) => Err(error),
+        (Ok(Err(runtime)), Some((function, meta))) => {
+            let future = FiberFuture::new(function, stack_size);
+            Ok(spawn_carefully(&runtime, future, id, meta))
+        }
+        (Ok(Err(_)), None) => unreachable!("it was not spawned"),
+        (Err(error), _) => Err(error),
     };
     match spawned {
         Ok((handle, refused)) => {
             // Outside the context: this drops the function.
             drop(refused);
+            if is_inside() {
+                expect_join(&handle);
+            }
             handle
         }
         Err(error) => panic!("{error}"),

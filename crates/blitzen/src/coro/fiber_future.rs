@@ -13,7 +13,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
-use std::mem;
+use std::mem::{self, ManuallyDrop};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::ptr::{NonNull, null};
@@ -23,6 +23,7 @@ use std::thread::{self, ThreadId};
 use blitzen_stack::{Fiber, FiberInfo, FiberState, HAS_OWN_THREAD, Suspender};
 use blitzen_task::current;
 use blitzen_util::quiet::quietly;
+use blitzen_util::wait;
 
 use super::inside::{CancelPayload, Inside, Progress, Resume, Resumer, set_current};
 use super::thread_state::{KeptThreadState, ThreadState};
@@ -83,18 +84,24 @@ where
         let place = &raw const started;
         let own_thread = HAS_OWN_THREAD.then(|| Box::new(OwnThread::new()));
         let body = move |suspender: &Suspender<(), ()>, ()| {
-            let _context = match HAS_OWN_THREAD {
-                // SAFETY: the task lives until the coroutine has ended (U2).
-                true => own_thread.as_ref().map(|thread| unsafe { thread.enter() }),
-                false => None, // known to the compiler, which leaves out the rest
+            // Nothing is left in it when the function ends: what is put there while it is suspended
+            // is taken out when it goes on.
+            let inside = ManuallyDrop::new(Inside::new(suspender, resumer));
+            let run = || {
+                // SAFETY: it lives until the coroutine is first suspended, or has ended.
+                unsafe { &*place }.set(&*inside);
+                set_current(&*inside);
+                let result = catch_unwind(AssertUnwindSafe(function));
+                set_current(null());
+                result
             };
-            let inside = Inside::new(suspender, resumer);
-            // SAFETY: it lives until the coroutine is first suspended, or has ended.
-            unsafe { &*place }.set(&inside);
-            set_current(&inside);
-            let result = catch_unwind(AssertUnwindSafe(function));
-            set_current(null());
-            result
+            if HAS_OWN_THREAD {
+                // SAFETY: the task lives until the coroutine has ended (U2).
+                let _context = own_thread.as_ref().map(|thread| unsafe { thread.enter() });
+                return run();
+            }
+            mem::forget(own_thread); // there is none
+            run()
         };
         let mut fiber = match Fiber::new(fiber_info(stack_size), body) {
             Ok(fiber) => fiber,
@@ -169,7 +176,8 @@ impl<T> Started<T> {
 fn suspended(inside: &Inside, outer: Outer, cx: &mut Context<'_>) {
     outer.restore(Some(inside));
     if inside.waits_for_turn() {
-        context::defer(cx.waker());
+        debug_assert!(current::is_own_waker(cx.waker()), "its task polls it");
+        wait::request_yield();
     }
 }
 
@@ -206,6 +214,7 @@ impl Outer {
 }
 
 /// Whose stack it is: what the task that is polled was spawned with.
+#[inline]
 fn fiber_info(stack_size: usize) -> FiberInfo {
     let info = current::with_spawn_meta(|_, meta| FiberInfo {
         // SAFETY: only the lifetime changes: the task, which has the name, lives until the

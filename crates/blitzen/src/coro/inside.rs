@@ -106,6 +106,12 @@ impl Resumer {
 /// The payload of the panic that unwinds a cancelled coroutine.
 pub(super) struct CancelPayload;
 
+/// Unwinds a cancelled coroutine.
+#[cold]
+fn unwind() -> ! {
+    resume_unwind(Box::new(CancelPayload));
+}
+
 /// The coroutine that the calling code is in.
 #[inline]
 pub(super) fn current<'a>() -> Option<&'a Inside> {
@@ -240,7 +246,7 @@ impl Inside {
             // Before the panic, so that its destructor may panic too.
             Resume::Cancelled => {
                 drop(future);
-                resume_unwind(Box::new(CancelPayload));
+                unwind();
             }
             Resume::Panicked(payload) => resume_unwind(payload),
         }
@@ -296,6 +302,7 @@ impl Inside {
 
     /// Suspends the coroutine until others have had their turn. If it `may_unwind`, looks for an
     /// abort first.
+    #[inline]
     pub(super) fn wait_for_turn(&self, may_unwind: bool) {
         self.suspension.set(None);
         let resume = match may_unwind && self.must_unwind() {
@@ -303,7 +310,7 @@ impl Inside {
             false => self.suspend(),
         };
         if let Resume::Cancelled = resume {
-            resume_unwind(Box::new(CancelPayload));
+            unwind();
         }
     }
 
@@ -383,7 +390,8 @@ impl<F: Future> Waiting<F> {
         match future.poll(cx) {
             Poll::Pending => false,
             Poll::Ready(output) => {
-                this.output = Some(output);
+                // SAFETY: a field of its own. There is no output yet that would have to be dropped.
+                unsafe { (&raw mut this.output).write(Some(output)) };
                 true
             }
         }

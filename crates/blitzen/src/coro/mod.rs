@@ -256,6 +256,7 @@ pub fn shield<R>(f: impl FnOnce() -> R) -> R {
 /// assert!(unsafe { coro::spawn(coro::is_inside) }.await.unwrap());
 /// # });
 /// ```
+#[inline]
 pub fn is_inside() -> bool {
     inside::current().is_some()
 }
