@@ -6,15 +6,8 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use blitzen_console_protocol::{AnswerHead, Greeting, MAX_GREETING, MAX_HEAD};
 use serde::de::DeserializeOwned;
-
-use crate::model::Greeting;
-
-/// The version of the protocol that is understood.
-const VERSION: u32 = 1;
-
-/// The longest answer that is read.
-const MAX_ANSWER: u64 = 1 << 30;
 
 /// A connection to a program.
 pub(crate) struct Client {
@@ -32,20 +25,18 @@ impl Client {
         let describe =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
         let mut stream = BufReader::new(UnixStream::connect(path).map_err(describe)?);
-        let mut line = String::new();
-        (&mut stream).take(4096).read_line(&mut line)?;
+        let mut line = Vec::new();
+        (&mut stream)
+            .take(MAX_GREETING)
+            .read_until(b'\n', &mut line)?;
         if line.is_empty() {
             let why = "the program has closed the connection: only its owner may look";
             return Err(describe(io::Error::new(ErrorKind::PermissionDenied, why)));
         }
-        let greeting: Greeting = serde_json::from_str(&line)?;
-        if greeting.protocol != "blitzen-console" || greeting.version != VERSION {
-            return Err(describe(io::Error::new(
-                ErrorKind::InvalidData,
-                format!("speaks {} {}", greeting.protocol, greeting.version),
-            )));
+        match Greeting::parse(&line) {
+            Ok(greeting) => Ok(Self { stream, greeting }),
+            Err(why) => Err(describe(io::Error::new(ErrorKind::InvalidData, why))),
         }
-        Ok(Self { stream, greeting })
     }
 
     /// Sends a request; returns the bytes of the answer.
@@ -54,14 +45,14 @@ impl Client {
         let request = format!("{request}\n");
         let sent = self.stream.get_mut().write_all(request.as_bytes());
         sent.map_err(|_| ended())?;
-        let mut line = String::new();
-        (&mut self.stream).take(64).read_line(&mut line)?;
+        let mut line = Vec::new();
+        (&mut self.stream)
+            .take(MAX_HEAD)
+            .read_until(b'\n', &mut line)?;
         if line.is_empty() {
             return Err(ended());
         }
-        let parts = line.trim_end().split_once(' ');
-        let answer = parts.and_then(|(word, len)| Some((word, len.parse::<u64>().ok()?)));
-        let Some((word, len)) = answer.filter(|(_, len)| *len <= MAX_ANSWER) else {
+        let Some(AnswerHead { is_ok, len }) = AnswerHead::parse(&line) else {
             return Err(io::Error::new(
                 ErrorKind::InvalidData,
                 "an answer of unknown form",
@@ -71,9 +62,9 @@ impl Client {
         if (&mut self.stream).take(len).read_to_end(&mut bytes)? as u64 != len {
             return Err(ended());
         }
-        match word {
-            "ok" => Ok(bytes),
-            _ => Err(io::Error::other(
+        match is_ok {
+            true => Ok(bytes),
+            false => Err(io::Error::other(
                 String::from_utf8_lossy(&bytes).into_owned(),
             )),
         }

@@ -19,7 +19,6 @@ mod client;
 #[cfg(unix)]
 mod grpc;
 #[cfg(unix)]
-mod model;
 #[cfg(unix)]
 mod report;
 #[cfg(unix)]

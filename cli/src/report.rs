@@ -9,8 +9,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::client::{Client, sockets};
-use crate::model::Dump;
 use crate::view::View;
+use blitzen_console_protocol::Dump;
 
 /// Writes to standard output. What a program calls its tasks cannot control the terminal.
 pub(crate) fn print(text: &str) -> io::Result<()> {

@@ -2,9 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::Value;
-
-use crate::model::{Events, Track};
+use blitzen_console_protocol::{EventKind, Events, Track};
 
 /// How much time one cell stands for.
 pub(crate) const CELL_NS: u64 = 25_000_000;
@@ -106,8 +104,7 @@ impl Timeline {
 impl Row {
     fn add(&mut self, track: &Track, now_ns: u64) {
         let first = track.events.first();
-        let first = first.and_then(|event| event.first()?.as_u64());
-        let first_ns = first.unwrap_or(now_ns);
+        let first_ns = first.map_or(now_ns, |event| event.at_ns);
         if track.lost > 0 {
             self.polled.clear();
             // Nothing is known since the last answer.
@@ -118,28 +115,24 @@ impl Row {
         }
         self.cell(first_ns);
         for event in &track.events {
-            let [Value::Number(at), Value::String(kind), numbers @ ..] = event.as_slice() else {
-                continue;
-            };
-            let at_ns = at.as_u64().unwrap_or(0);
-            match kind.as_str() {
-                "poll" => {
+            let at_ns = event.at_ns;
+            match event.kind {
+                EventKind::Poll { id, is_nested } => {
                     self.count(at_ns);
-                    if numbers.get(1).and_then(Value::as_str) != Some("nested") {
+                    if !is_nested {
                         self.polled.clear();
                     }
-                    let task = numbers.first().and_then(Value::as_u64);
-                    self.polled.extend(task);
+                    self.polled.push(id);
                 }
-                "idle" | "complete" | "woken" | "yielded" => {
+                EventKind::PollEnd(_) => {
                     self.count(at_ns);
                     self.polled.pop();
                 }
-                "hand-off" => {
+                EventKind::HandOff => {
                     self.count(at_ns);
                     self.polled.clear();
                 }
-                "skipped" => self.cell(at_ns).is_incomplete = true,
+                EventKind::Skipped => self.cell(at_ns).is_incomplete = true,
                 _ => {}
             }
         }
@@ -280,7 +273,7 @@ mod tests {
     #[test]
     fn what_was_left_out_is_not_shown_as_idle() {
         let mut timeline = Timeline::default();
-        let json = r#"[[1,"skipped",5000],[2,"odd"],[3]]"#;
+        let json = r#"[[1,"skipped",5000],[2,"odd"]]"#;
         timeline.add(&events(CELL_NS / 2, json), |_| None);
         assert_eq!(shares(&timeline), [Share::Unknown]);
     }

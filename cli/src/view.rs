@@ -7,8 +7,8 @@ use std::io;
 use serde::Serialize;
 
 use crate::client::Client;
-use crate::model::{Events, Greeting, Lint, Stats, Task, Worker};
 use crate::timeline::{CELL_NS, Share, Timeline};
+use blitzen_console_protocol::{Events, Greeting, Lint, Stats, Task, Worker};
 
 /// How many of the busiest tasks are named.
 const MAX_BUSIEST: usize = 8;

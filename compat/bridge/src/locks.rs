@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::answers::ListedTask;
+use blitzen_console_protocol::Task;
 
 /// A lock, from when a task was first seen to wait for it until none is.
 pub(crate) struct LockRecord {
@@ -35,7 +35,7 @@ impl Locks {
     }
 
     /// Takes in what the tasks of a list wait for.
-    pub(crate) fn add_list(&mut self, list: &[ListedTask], now_ns: u64, publication: u64) {
+    pub(crate) fn add_list(&mut self, list: &[Task], now_ns: u64, publication: u64) {
         let mut found: HashMap<(&'static str, String), (u64, Option<u64>)> = HashMap::new();
         for wait in list.iter().filter_map(|task| task.wait.as_ref()) {
             if let (Some(type_name), Some(address)) =
@@ -103,7 +103,7 @@ fn lock_type(wait_kind: &str) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn list(json: &str) -> Vec<ListedTask> {
+    fn list(json: &str) -> Vec<Task> {
         serde_json::from_str(json).unwrap()
     }
 

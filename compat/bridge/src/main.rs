@@ -2,21 +2,19 @@
 //!
 //! ```text
 //!   program ──► program.rs   its socket: requests and answers
-//!               answers.rs   answers as values
 //!               model.rs     tasks and locks, from lists and events
 //!                 task.rs, locks.rs
 //!               messages.rs  the model as messages of `console-api`
 //!               service.rs   the gRPC service ──► tokio-console
 //! ```
 //!
-//! `docs/console-protocol.md` describes the program's side.
+//! Answers are values of `blitzen-console-protocol`; `docs/console-protocol.md` describes them.
 //!
 //! B1. The bridge listens on the loopback interface only.
 //! B2. The program is asked only to look, and to record everything while the bridge is connected.
 //! B3. Neither a client that does not read nor one that has gone holds up the bridge, and what is
 //!     kept for it is bounded.
 
-mod answers;
 mod locks;
 mod messages;
 mod model;
@@ -38,7 +36,7 @@ use tokio::time::sleep;
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::transport::Server;
 
-use answers::{Events, ListedTask, Stats};
+use blitzen_console_protocol::{Events, Stats, Task};
 use model::Model;
 use program::Program;
 use service::{Publisher, Service};
@@ -133,7 +131,7 @@ async fn attach(program: &mut Program) -> io::Result<Model> {
     program.ask("hold_trace full").await?;
     let stats: Stats = program.ask_json("stats").await?;
     let events: Events = program.ask_json("events").await?;
-    let list: Vec<ListedTask> = program.ask_json("tasks").await?;
+    let list: Vec<Task> = program.ask_json("tasks").await?;
     Ok(Model::attach(&stats, events, list))
 }
 
@@ -161,7 +159,7 @@ async fn follow(
             continue;
         }
         let stats: Stats = program.ask_json("stats").await?;
-        let list: Vec<ListedTask> = program.ask_json("tasks").await?;
+        let list: Vec<Task> = program.ask_json("tasks").await?;
         lock().add_list(&stats, list);
         publisher.publish();
         next_list = start + LIST_INTERVAL.max(start.elapsed() * LIST_PAUSE_FACTOR);

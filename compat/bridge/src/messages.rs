@@ -254,7 +254,7 @@ fn duration(ns: u64) -> prost_types::Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::answers;
+    use blitzen_console_protocol as answers;
 
     #[test]
     fn a_client_is_sent_what_has_changed_in_messages_that_it_accepts() {
@@ -263,10 +263,10 @@ mod tests {
             now_ns: 0,
             tracks: Vec::new(),
         };
-        let task = |id| answers::ListedTask {
+        let task = |id| answers::Task {
             id,
             future: "x".repeat(5_000),
-            ..answers::ListedTask::default()
+            ..answers::Task::default()
         };
         let list = || (0..10_000).map(task).collect();
         let mut model = Model::attach(&stats, events(), list());
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(tasks(&updates), (10_000, 10_000));
         model.add_list(&stats, list());
         assert_eq!(tasks(&sent.updates(&model)), (0, 0));
-        let woken = (0..10_000).map(|id| answers::ListedTask {
+        let woken = (0..10_000).map(|id| answers::Task {
             wakers: u64::from(id == 5),
             ..task(id)
         });

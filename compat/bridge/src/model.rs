@@ -11,7 +11,8 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use crate::answers::{Event, EventKind, Events, ListedTask, PollEnd, Stats};
+use blitzen_console_protocol::{EventKind, Events, PollEnd, Stats, Task};
+
 use crate::locks::Locks;
 use crate::task::{TaskKind, TaskRecord};
 
@@ -34,8 +35,8 @@ pub(crate) struct Model {
     /// The number of the publication that is being prepared.
     pub(crate) publication: u64,
     tracks: Vec<Track>,
-    /// Events that wait (M1), by their times, each with its track.
-    waiting: Vec<(usize, Event)>,
+    /// What waits to be taken in (M1), by its time.
+    waiting: Vec<Waiting>,
     /// All events up to here have been read.
     read_ns: u64,
     /// When the jobs began that go on.
@@ -51,10 +52,25 @@ struct Track {
     spawned: Option<(u64, Vec<u8>)>,
 }
 
+/// Something that waits to be taken in.
+struct Waiting {
+    track: usize,
+    at_ns: u64,
+    change: Change,
+}
+
+enum Change {
+    Event(EventKind),
+    /// The events of the track up to another time are lost.
+    Lost {
+        until_ns: u64,
+    },
+}
+
 impl Model {
     /// What there is when the recorder has just been switched on. `events` and `list` were asked
     /// for after `stats`, in this order.
-    pub(crate) fn attach(stats: &Stats, events: Events, list: Vec<ListedTask>) -> Self {
+    pub(crate) fn attach(stats: &Stats, events: Events, list: Vec<Task>) -> Self {
         let now_ns = stats.now_ns;
         let now = SystemTime::now();
         let mut model = Self {
@@ -72,12 +88,14 @@ impl Model {
         };
         model.add_events(events);
         model.lost_events = 0; // what is older
-        model.waiting.retain(|(_, event)| event.at_ns > now_ns);
+        model.waiting.retain(|waiting| waiting.at_ns > now_ns);
         // What each task did first, from then on.
         let mut first: HashMap<u64, &EventKind> = HashMap::new();
-        for (_, event) in &model.waiting {
-            if let Some(id) = event.kind.id() {
-                first.entry(id).or_insert(&event.kind);
+        for waiting in &model.waiting {
+            if let Change::Event(kind) = &waiting.change
+                && let Some(id) = kind.id()
+            {
+                first.entry(id).or_insert(kind);
             }
         }
         for task in list.iter().take(MAX_TASKS) {
@@ -117,22 +135,33 @@ impl Model {
                 lost_events += answer.lost;
                 let first = answer.events.first();
                 let until_ns = first.map_or(events.now_ns, |event| event.at_ns);
-                let (at_ns, kind) = (self.read_ns, EventKind::Lost { until_ns });
-                self.waiting.push((track, Event { at_ns, kind }));
+                self.waiting.push(Waiting {
+                    track,
+                    at_ns: self.read_ns,
+                    change: Change::Lost { until_ns },
+                });
             }
-            let events = answer.events.into_iter();
-            self.waiting.extend(events.map(|event| (track, event)));
+            let events = answer.events.into_iter().map(|event| Waiting {
+                track,
+                at_ns: event.at_ns,
+                change: Change::Event(event.kind),
+            });
+            self.waiting.extend(events);
         }
         self.lost_events += lost_events;
         // Stable: events of one track and moment stay in their order.
-        self.waiting.sort_by_key(|(_, event)| event.at_ns);
+        self.waiting.sort_by_key(|waiting| waiting.at_ns);
         let until_ns = std::mem::replace(&mut self.read_ns, events.now_ns);
         let ready = self
             .waiting
-            .partition_point(|(_, event)| event.at_ns <= until_ns);
+            .partition_point(|waiting| waiting.at_ns <= until_ns);
         let later = self.waiting.split_off(ready);
-        for (track, event) in std::mem::replace(&mut self.waiting, later) {
-            self.apply(track, event);
+        for waiting in std::mem::replace(&mut self.waiting, later) {
+            let (track, at_ns) = (waiting.track, waiting.at_ns);
+            match waiting.change {
+                Change::Event(kind) => self.apply(track, at_ns, kind),
+                Change::Lost { until_ns } => self.lose_track(track, until_ns),
+            }
         }
         lost_events > 0
     }
@@ -183,8 +212,7 @@ impl Model {
         }
     }
 
-    fn apply(&mut self, track: usize, event: Event) {
-        let Event { at_ns, kind } = event;
+    fn apply(&mut self, track: usize, at_ns: u64, kind: EventKind) {
         let known_ns = self.known_ns;
         match kind {
             EventKind::Spawn { id } => {
@@ -255,8 +283,7 @@ impl Model {
             EventKind::Park => self.end_polls(track, at_ns),
             // The polls go on elsewhere; a list says when they have ended (M2).
             EventKind::HandOff => self.tracks[track].polls.clear(),
-            EventKind::Lost { until_ns } => self.lose_track(track, until_ns),
-            EventKind::Other => {}
+            EventKind::Skipped | EventKind::Other => {}
         }
     }
 
@@ -268,7 +295,7 @@ impl Model {
     }
 
     /// Takes in a list of tasks, which was asked for after `stats`, and ends a publication.
-    pub(crate) fn add_list(&mut self, stats: &Stats, list: Vec<ListedTask>) {
+    pub(crate) fn add_list(&mut self, stats: &Stats, list: Vec<Task>) {
         let now_ns = stats.now_ns;
         self.now_ns = now_ns;
         self.locks.add_list(&list, now_ns, self.publication);
@@ -303,7 +330,7 @@ impl Model {
         self.publication += 1;
     }
 
-    fn add_listed(&mut self, listed: ListedTask, now_ns: u64, polled: &HashSet<u64>) {
+    fn add_listed(&mut self, listed: Task, now_ns: u64, polled: &HashSet<u64>) {
         let (publication, known_ns) = (self.publication, self.known_ns);
         let Some(task) = self.task(listed.id, now_ns) else {
             return;
@@ -355,12 +382,12 @@ mod tests {
         serde_json::from_str(&format!(r#"{{"now_ns":{now_ns},"tracks":[{tracks}]}}"#)).unwrap()
     }
 
-    fn list(tasks: &[(u64, &str)]) -> Vec<ListedTask> {
-        let task = |&(id, status): &(u64, &str)| ListedTask {
+    fn list(tasks: &[(u64, &str)]) -> Vec<Task> {
+        let task = |&(id, status): &(u64, &str)| Task {
             id,
             status: status.to_owned(),
             wakers: 1,
-            ..ListedTask::default()
+            ..Task::default()
         };
         tasks.iter().map(task).collect()
     }
@@ -471,7 +498,10 @@ mod tests {
             (5, "idle"),
         ];
         let mut stats = stats(100);
-        stats.workers.push(crate::answers::Worker { task: Some(2) });
+        stats.workers.push(blitzen_console_protocol::Worker {
+            task: Some(2),
+            ..Default::default()
+        });
         let text = r#"[50,"poll",1],[60,"idle",0],[101,"wake",4,"task"],[102,"poll",4],[103,"idle",0],
             [104,"spawn",5],[105,"poll",5],[106,"idle",0]"#;
         // Task 2 is polled by worker 0, and all others by worker 1.

@@ -3,19 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
+use blitzen_console_protocol::{AnswerHead, Greeting, MAX_GREETING, MAX_HEAD};
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
-
-use crate::answers::Greeting;
-
-/// The version of the protocol that is understood.
-const VERSION: u32 = 1;
-
-/// The longest greeting, head of an answer, and answer that are read.
-const MAX_GREETING: u64 = 4096;
-const MAX_HEAD: u64 = 64;
-const MAX_ANSWER: u64 = 1 << 30;
 
 /// A connection to a program.
 pub(crate) struct Program {
@@ -43,13 +34,9 @@ impl Program {
             let why = "the program has closed the connection: only its owner may look";
             return Err(describe(io::Error::new(ErrorKind::PermissionDenied, why)));
         }
-        let greeting = serde_json::from_slice::<Greeting>(&line).ok();
-        let greeting = greeting.filter(|greeting| {
-            greeting.protocol == "blitzen-console" && greeting.version == VERSION
-        });
-        match greeting {
-            Some(greeting) => Ok(Self { stream, greeting }),
-            None => Err(describe(not_understood("no console of this version"))),
+        match Greeting::parse(&line) {
+            Ok(greeting) => Ok(Self { stream, greeting }),
+            Err(why) => Err(describe(not_understood(&why))),
         }
     }
 
@@ -79,22 +66,18 @@ impl Program {
         if head.is_empty() {
             return Err(ended(ErrorKind::UnexpectedEof.into()));
         }
-        let head = std::str::from_utf8(&head).ok();
-        let words = head.and_then(|head| head.strip_suffix('\n')?.split_once(' '));
-        let answer = words.and_then(|(word, len)| Some((word, len.parse::<u64>().ok()?)));
-        let Some((word @ ("ok" | "error"), len @ ..=MAX_ANSWER)) = answer else {
+        let Some(AnswerHead { is_ok, len }) = AnswerHead::parse(&head) else {
             return Err(not_understood("an answer of unknown form"));
         };
-        let is_error = word == "error";
         let mut bytes = Vec::new();
         let mut limited = (&mut self.stream).take(len);
         let read = limited.read_to_end(&mut bytes).await.map_err(ended)?;
         if (read as u64) < len {
             return Err(ended(ErrorKind::UnexpectedEof.into()));
         }
-        match is_error {
-            false => Ok(bytes),
-            true => Err(io::Error::other(
+        match is_ok {
+            true => Ok(bytes),
+            false => Err(io::Error::other(
                 String::from_utf8_lossy(&bytes).into_owned(),
             )),
         }

@@ -530,7 +530,7 @@ fn a_program_that_is_not_understood_is_named() {
     let after = |text: &str| format!("{greeting}\n{text}").into_bytes();
     let cases = [
         (b"\xff\xfe garbage\n".to_vec(), "not understood"),
-        (other.into_bytes(), "no console of this version"),
+        (other.into_bytes(), "speaks blitzen-console 9"),
         (after("what?\n"), "unknown form"),
         (after("ok 99999999999999\n"), "unknown form"),
         (

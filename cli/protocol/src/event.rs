@@ -1,121 +1,103 @@
-//! The answers of a program, as values. `docs/console-protocol.md` describes the fields.
+//! What was recorded.
 
 use std::fmt;
 
 use serde::de::{Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
-#[derive(Deserialize)]
-pub(crate) struct Greeting {
-    pub(crate) protocol: String,
-    pub(crate) version: u32,
-    pub(crate) pid: u32,
-    pub(crate) program: String,
-    pub(crate) runtime: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Stats {
-    pub(crate) now_ns: u64,
-    pub(crate) blocking_queue_depth: u64,
-    pub(crate) workers: Vec<Worker>,
-}
-
-#[derive(Default, Deserialize)]
-pub(crate) struct Worker {
-    /// The task that it polls.
-    pub(crate) task: Option<u64>,
-}
-
-#[derive(Default, Deserialize)]
+/// The answer to `events`.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct ListedTask {
-    pub(crate) id: u64,
-    pub(crate) name: Option<String>,
-    pub(crate) spawned_at: String,
-    pub(crate) future: String,
-    pub(crate) size: u64,
-    pub(crate) status: String,
-    pub(crate) wakers: u64,
-    pub(crate) wait: Option<Wait>,
+pub struct Events {
+    /// The time of the answer, since the runtime was made.
+    pub now_ns: u64,
+    /// The events of each worker, then those of other threads.
+    pub tracks: Vec<Track>,
 }
 
-/// What a task waits for.
-#[derive(Default, Deserialize)]
+/// The events of a worker, or of other threads.
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Wait {
-    pub(crate) kind: String,
-    /// A text, or the number of a task.
-    pub(crate) resource: Value,
-    /// The task that holds the lock.
-    pub(crate) owner: Option<u64>,
+pub struct Track {
+    /// Its name, such as `worker 0`.
+    pub name: String,
+    /// How many events were overwritten before they could be sent.
+    pub lost: u64,
+    /// The events, oldest first.
+    pub events: Vec<Event>,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Events {
-    pub(crate) now_ns: u64,
-    pub(crate) tracks: Vec<Track>,
+/// Something that has happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, since the runtime was made.
+    pub at_ns: u64,
+    /// What.
+    pub kind: EventKind,
 }
 
-#[derive(Deserialize)]
-pub(crate) struct Track {
-    pub(crate) name: String,
-    pub(crate) lost: u64,
-    pub(crate) events: Vec<Event>,
-}
-
-#[derive(Debug, PartialEq)]
-pub(crate) struct Event {
-    pub(crate) at_ns: u64,
-    pub(crate) kind: EventKind,
-}
-
-/// What has happened, as far as it matters here.
-#[derive(Debug, PartialEq)]
-pub(crate) enum EventKind {
+/// What has happened, as far as clients look at it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// A task was spawned.
     Spawn {
+        /// The task.
         id: u64,
     },
     /// Where the last task of the track was spawned.
     Site(String),
     /// The next bytes of its name.
     Name(Vec<u8>),
+    /// A task was woken.
     Wake {
+        /// The task.
         id: u64,
     },
+    /// A poll has begun.
     Poll {
+        /// The task.
         id: u64,
+        /// Whether the poll that goes on is around it, and not over.
         is_nested: bool,
     },
+    /// The innermost poll has ended.
     PollEnd(PollEnd),
+    /// A task, or its code on the blocking pool, runs on a thread without a worker.
     Job {
+        /// The task.
         id: u64,
     },
+    /// That is over.
     JobEnd {
+        /// The task.
         id: u64,
+        /// Whether the task has ended too.
         is_complete: bool,
     },
+    /// The worker has parked.
     Park,
+    /// Another thread goes on with the worker, without the polls that have begun.
     HandOff,
-    /// The events of the track up to another time are lost; no program sends it.
-    Lost {
-        until_ns: u64,
-    },
+    /// Polls were left out: the recorder samples.
+    Skipped,
+    /// Something else.
     Other,
 }
 
+/// How a poll has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PollEnd {
+pub enum PollEnd {
+    /// The task waits.
     Idle,
     /// It was woken during its poll, or has yielded.
     Again,
+    /// The task has ended.
     Complete,
 }
 
 impl EventKind {
-    /// The task that the event names.
-    pub(crate) fn id(&self) -> Option<u64> {
+    /// Returns the task that the event names.
+    pub fn id(&self) -> Option<u64> {
         match *self {
             Self::Spawn { id }
             | Self::Wake { id }
@@ -175,6 +157,7 @@ impl<'de> Visitor<'de> for EventVisitor {
             },
             "park" => EventKind::Park,
             "hand-off" => EventKind::HandOff,
+            "skipped" => EventKind::Skipped,
             _ => EventKind::Other,
         };
         while seq.next_element::<IgnoredAny>()?.is_some() {}
@@ -195,7 +178,7 @@ mod tests {
     fn events_are_read_and_unknown_ones_are_ignored() {
         let events = r#"[[5,"spawn",7],[5,"site","a.rs:1:2"],[5,"name",97,98],[6,"poll",7,"nested"],
             [7,"poll",7],[8,"idle",0,"mutex",16],[9,"yielded",1],[10,"job-end",7,1],
-            [11,"new",{"x":[1]},"y"],[12,"wake",7,"task"]]"#;
+            [11,"new",{"x":[1]},"y"],[12,"wake",7,"task"],[13,"skipped",9]]"#;
         let events: Vec<Event> = serde_json::from_str(events).unwrap();
         let kinds: Vec<EventKind> = events.into_iter().map(|event| event.kind).collect();
         let id = 7;
@@ -219,6 +202,7 @@ mod tests {
             },
             EventKind::Other,
             EventKind::Wake { id },
+            EventKind::Skipped,
         ];
         assert_eq!(kinds, expected);
     }
