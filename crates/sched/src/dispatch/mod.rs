@@ -11,9 +11,8 @@
 //! ```
 //!
 //! D1. A task that was dispatched is in a queue that [`Scheduler::close`] closes and
-//!     empties, or came to a runner task with its permit, which is in such a queue itself, or a thread
-//!     has taken it out that the shutdown counts until it has polled the task. So when the last
-//!     thread leaves, no runnable is left (X3).
+//!     empties, or a thread has taken it out that the shutdown counts until it has polled the
+//!     task. So when the last thread leaves, no runnable is left (X3).
 //! D2. A closed dispatcher hands what it has, and what still comes, to the scheduler's own
 //!     queues, which forget it after the shutdown.
 //! D3. A runner has at most [`POLLS_PER_TURN`] polls in a row, and [`TURN_NS`]: it is one

@@ -25,23 +25,10 @@ struct TimedTask {
 }
 
 impl QueueDelay {
-    /// Whether the next task is timed.
-    #[inline]
-    pub(super) fn is_due(&self) -> bool {
-        self.pushed.is_multiple_of(TASKS_PER_SAMPLE) && self.timed.is_none()
-    }
-
-    /// A task that is not timed passes the queue, which is empty.
-    #[inline]
-    pub(super) fn pass(&mut self) {
-        self.pushed += 1;
-        self.popped += 1;
-    }
-
     /// A task is added at the end of the queue.
     #[inline]
     pub(super) fn push(&mut self, now_ns: impl FnOnce() -> u64) {
-        if self.is_due() {
+        if self.pushed.is_multiple_of(TASKS_PER_SAMPLE) && self.timed.is_none() {
             self.timed = Some(TimedTask {
                 number: self.pushed,
                 pushed_ns: now_ns(),

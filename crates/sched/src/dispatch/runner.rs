@@ -59,7 +59,7 @@ impl Drop for Runner {
             in_place.fetch_sub(1, Relaxed);
         }
         if self.task.has_permit() {
-            hand_back(Some(core), self.task.take_task());
+            hand_back(Some(core));
         }
     }
 }
@@ -118,14 +118,10 @@ impl DispatcherCore {
         let mut turn_ns = start_ns;
         let is_elastic = self.is_elastic();
         let mut polls = 0;
-        let mut first = runner.take_task();
         let end = loop {
-            let next = first.take().or_else(|| {
-                // Whether a thread of the pool is better is decided again each time.
-                let task_to_park = (!is_elastic).then_some((&mut *runner, waker));
-                queue.next(polls > 0, || (), || world.now_ns(), task_to_park)
-            });
-            let Some(task) = next else {
+            // Whether a thread of the pool is better is decided again each time.
+            let task_to_park = (!is_elastic).then_some((&mut *runner, waker));
+            let Some(task) = queue.next(polls > 0, || (), || world.now_ns(), task_to_park) else {
                 break match is_elastic || self.is_closed() {
                     true => TurnEnd::Ended,
                     false => TurnEnd::Parked,
@@ -264,21 +260,18 @@ impl PoolRunner {
 
 impl Drop for PoolRunner {
     fn drop(&mut self) {
-        hand_back(self.0.take(), None);
+        hand_back(self.0.take());
     }
 }
 
-/// Gives up a permit that was never used: the task that came with it, and what is queued, goes to
-/// the scheduler. If that shuts down, it closes the queue itself (D1), and the task is cancelled.
-fn hand_back(core: Option<Arc<DispatcherCore>>, first: Option<Runnable>) {
+/// Gives up a permit that was never used: what is queued goes to the scheduler. If that shuts
+/// down, it closes the queue itself (D1).
+fn hand_back(core: Option<Arc<DispatcherCore>>) {
     let Some(core) = core else { return };
     let Some(queue) = core.queue() else { return };
-    if first.is_some() {
-        queue.unpoll();
-    }
     match core.scheduler.enter_present() {
         Some(_present) => {
-            for task in first.into_iter().chain(queue.abandon()) {
+            for task in queue.abandon() {
                 core.scheduler.schedule(task);
             }
         }

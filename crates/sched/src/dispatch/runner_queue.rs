@@ -12,11 +12,10 @@
 //! Q3. A closed queue is empty, and refuses tasks.
 //! Q4. A queue that is not empty keeps what it belongs to alive, unless its tasks do: so that is
 //!     not dropped, by some thread that no shutdown waits for, while a task is in it. It goes on to do
-//!     so until no permit is out: a queue that is filled and emptied in turns counts nothing.
+//!     so until a runner finds it empty or ends: a queue that is filled and emptied in turns counts
+//!     nothing.
 //! Q5. A runner task takes tasks only while it [has a permit](RunnerTask::has_permit): it may be
 //!     polled for no reason.
-//! Q6. A task that finds the queue empty and a runner task parked goes to that runner, with the
-//!     permit. It counts as queued until the runner takes it out.
 
 use std::task::Waker;
 
@@ -89,35 +88,18 @@ impl<K> RunnerState<K> {
         self.running -= 1;
     }
 
-    /// Takes back that a poll has begun: there is none.
-    fn unpoll(&mut self) {
-        self.running -= 1;
-        self.polls -= 1;
-    }
-
-    fn push(&mut self, task: Runnable, now_ns: impl FnOnce() -> u64) {
+    fn push(
+        &mut self,
+        task: Runnable,
+        keep: impl FnOnce() -> Option<K>,
+        now_ns: impl FnOnce() -> u64,
+    ) {
         self.tasks.push(task);
         self.queued += 1;
         self.delay.push(now_ns);
-    }
-
-    fn keep(&mut self, keep: impl FnOnce() -> Option<K>) {
         if self.keep.is_none() {
             self.keep = keep(); // Q4
         }
-    }
-
-    /// Gives a task to a runner that is parked (Q6); returns it if there is none, or the task has to
-    /// be timed.
-    fn hand_over(&mut self, task: Runnable) -> Result<Waker, Runnable> {
-        if self.queued > 0 || self.runners >= self.limit || self.delay.is_due() {
-            return Err(task);
-        }
-        let waker = self.parked.unpark_with(task)?;
-        self.runners += 1; // Q1
-        self.delay.pass();
-        self.begin_poll();
-        Ok(waker)
     }
 
     /// Takes the oldest task out; `leave` tells `delay` whether it is polled now.
@@ -131,11 +113,7 @@ impl<K> RunnerState<K> {
     /// Gives a permit back. The caller has the queue in some other way than through `keep`.
     fn give_back(&mut self) {
         self.runners -= 1;
-        self.release();
-    }
-
-    fn release(&mut self) {
-        if self.queued == 0 && self.runners == 0 {
+        if self.queued == 0 {
             self.keep = None; // Q4
         }
     }
@@ -144,7 +122,7 @@ impl<K> RunnerState<K> {
     fn empty(&mut self) -> Vec<Runnable> {
         self.delay.clear();
         self.queued = 0;
-        self.release();
+        self.keep = None;
         std::iter::from_fn(|| self.tasks.pop()).collect()
     }
 }
@@ -178,14 +156,8 @@ impl<K> RunnerQueue<K> {
         if state.closed {
             return Err(task);
         }
-        state.keep(keep);
-        Ok(match state.hand_over(task) {
-            Ok(waker) => Demand::Wake(waker),
-            Err(task) => {
-                state.push(task, now_ns);
-                state.demand()
-            }
-        })
+        state.push(task, keep, now_ns);
+        Ok(state.demand())
     }
 
     /// Takes a task out for a runner, and calls `taken` under the lock, so before a close.
@@ -286,18 +258,13 @@ impl<K> RunnerQueue<K> {
         now_ns: impl FnOnce() -> u64,
     ) -> Result<(), Runnable> {
         let mut state = self.0.lock();
-        state.unpoll();
+        state.end_poll();
+        state.polls -= 1; // there was none
         if state.closed {
             return Err(task);
         }
-        state.keep(keep);
-        state.push(task, now_ns);
+        state.push(task, keep, now_ns);
         Ok(())
-    }
-
-    /// Notes that a task which a runner was given is not polled by it.
-    pub(crate) fn unpoll(&self) {
-        self.0.lock().unpoll();
     }
 
     /// Gives back a permit that was not used, and leaves what is queued to the shutdown.
@@ -323,11 +290,10 @@ impl<K> RunnerQueue<K> {
 
     pub(crate) fn counts(&self) -> QueueCounts {
         let state = self.0.lock();
-        let handed = state.parked.tasks(); // Q6
         QueueCounts {
-            queued: state.queued + handed,
-            running: state.running - handed,
-            polls: state.polls - handed as u64,
+            queued: state.queued,
+            running: state.running,
+            polls: state.polls,
             delay_ns: state.delay.average_ns(),
         }
     }
@@ -392,10 +358,7 @@ mod tests {
                 queue.pause();
                 assert!(queue.abandon().is_empty());
             },
-            |queue| {
-                drop(queue.close());
-                queue.end_job();
-            },
+            |queue| drop(queue.close()),
         ];
         for end in end_by {
             let queue = RunnerQueue::new(1);
@@ -413,60 +376,6 @@ mod tests {
             assert!(!is_kept());
         }
         tasks.close();
-    }
-
-    #[test]
-    fn a_task_that_finds_a_parked_runner_goes_to_it_and_counts_as_queued_until_it_is_taken_out() {
-        let (tasks, queue) = (Tasks::new(), RunnerQueue::<()>::new(1));
-        let mut runner = RunnerTask::new();
-        assert!(starts(queue.push(tasks.next(), || None, || 0)));
-        let next = |runner: &mut RunnerTask, has_polled| {
-            queue.next(has_polled, || (), || 0, Some((runner, Waker::noop())))
-        };
-        next(&mut runner, false).unwrap().forget();
-        assert!(next(&mut runner, true).is_none());
-        assert!(!runner.has_permit(), "it is parked");
-        let handed = tasks.next();
-        let handed_id = handed.header().id();
-        let woken = queue.push(handed, || None, || unreachable!("it is not timed"));
-        assert!(matches!(woken, Ok(Demand::Wake(_))));
-        assert!(runner.has_permit());
-        let counts = |queued, running, polls| QueueCounts {
-            queued,
-            running,
-            polls,
-            delay_ns: Some(0),
-        };
-        assert_eq!(queue.counts(), counts(1, 0, 1));
-        let behind = queue.push(tasks.next(), || None, || 0);
-        assert!(matches!(behind, Ok(Demand::Nothing)), "the permit is out");
-        let taken = runner.take_task().expect("it came with the permit");
-        assert_eq!(taken.header().id(), handed_id);
-        taken.forget();
-        assert_eq!(queue.counts(), counts(1, 1, 2));
-        next(&mut runner, true).unwrap().forget();
-        assert!(next(&mut runner, true).is_none());
-        assert_eq!(queue.counts(), counts(0, 0, 3));
-        tasks.close();
-    }
-
-    #[test]
-    fn a_runner_that_is_dropped_cancels_the_task_that_it_was_given() {
-        let queue = RunnerQueue::<()>::new(1);
-        let mut runner = RunnerTask::new();
-        assert!(starts(queue.push(Tasks::job(|| ()), || None, || 0)));
-        for has_polled in [false, true] {
-            let to_park = Some((&mut runner, Waker::noop()));
-            let task = queue.next(has_polled, || (), || 0, to_park);
-            task.into_iter().for_each(|task| drop(task.run()));
-        }
-        let dropped = Arc::new(());
-        let held = dropped.clone();
-        let woken = queue.push(Tasks::job(move || drop(held)), || None, || 0);
-        assert!(matches!(woken, Ok(Demand::Wake(_))));
-        assert_eq!(Arc::strong_count(&dropped), 2);
-        drop(runner);
-        assert_eq!(Arc::strong_count(&dropped), 1);
     }
 
     #[test]
@@ -595,42 +504,6 @@ mod model {
     #[test]
     fn never_more_runners_than_permits() {
         check(2);
-    }
-
-    /// A dump polls runners that nobody has woken.
-    #[test]
-    fn a_task_that_is_handed_over_is_seen_by_a_runner_that_is_polled_for_no_reason() {
-        loom::model(|| {
-            let tasks = Arc::new(Tasks::new());
-            let queue = Arc::new(RunnerQueue::<()>::new(1));
-            let mut runner = RunnerTask::new();
-            let started = queue.push(tasks.next(), || None, || 0);
-            assert!(matches!(started, Ok(Demand::Start)));
-            for has_polled in [false, true] {
-                let to_park = Some((&mut runner, Waker::noop()));
-                let task = queue.next(has_polled, || (), || 0, to_park);
-                task.into_iter().for_each(Runnable::forget);
-            }
-            let other = thread::spawn({
-                let (tasks, queue) = (tasks.clone(), queue.clone());
-                move || {
-                    let woken = queue.push(tasks.next(), || None, || 0);
-                    assert!(matches!(woken, Ok(Demand::Wake(_))));
-                }
-            });
-            let early = runner.take_task();
-            let is_early = early.is_some();
-            early.into_iter().for_each(|task| {
-                crate::testing::id(&task);
-                task.forget();
-            });
-            other.join().unwrap();
-            let late = runner.take_task();
-            assert!(is_early ^ late.is_some(), "it is there once");
-            late.into_iter().for_each(Runnable::forget);
-            assert!(runner.has_permit());
-            tasks.close();
-        });
     }
 
     #[test]
