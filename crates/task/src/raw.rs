@@ -118,8 +118,13 @@ impl Runnable {
     /// Hands the task to its dispatcher, to be queued as if just woken.
     pub fn schedule(self) {
         let task = self.into_raw();
-        // SAFETY: T1; the right to poll passes to the queue.
-        unsafe { schedule(task) };
+        // SAFETY: T1; the right to poll passes to the queue. What queues the task uses what the task
+        // owns, and another thread may have ended the task by then: so it has a reference until then.
+        unsafe {
+            task.as_ref().state.reference();
+            let _release = ReleaseOnDrop(task);
+            schedule(task);
+        }
     }
 
     /// The route that the task is to be polled on.
@@ -263,6 +268,16 @@ where
     // The new state counts the references of these two, and is `SCHEDULED` for the
     // runnable.
     (Runnable(task), JoinHandle::new(task))
+}
+
+/// Gives up a reference on drop.
+pub(crate) struct ReleaseOnDrop(pub(crate) NonNull<Header>);
+
+impl Drop for ReleaseOnDrop {
+    fn drop(&mut self) {
+        // SAFETY: its own reference, used no more.
+        unsafe { release(self.0) };
+    }
 }
 
 /// Queues a task, where its route says.

@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::header::Header;
-use crate::raw;
+use crate::raw::{self, ReleaseOnDrop};
 use crate::span::WakerOp;
 use crate::state::Wake;
 
@@ -92,21 +92,13 @@ unsafe fn wake_unwinding(data: *const ()) {
 }
 
 unsafe fn wake(data: *const ()) {
-    /// Gives up the reference even if the scheduler panics: a set of local
-    /// tasks calls the waker of whoever polls it.
-    struct Release(*const ());
-    impl Drop for Release {
-        fn drop(&mut self) {
-            // SAFETY: the waker's reference, used no more.
-            unsafe { raw::release(header(self.0).1) };
-        }
-    }
     // SAFETY: called on a live waker.
     let (header, task) = unsafe { header(data) };
     header.span_id.report(WakerOp::Wake);
-    // Last, since until the task is queued nothing else may hold it (T1: a
+    // Given up last, also if the scheduler panics (a set of local tasks calls the waker of whoever
+    // polls it), since until the task is queued nothing else may hold it (T1: a
     // runtime that closes at this moment completes it).
-    let _release = Release(data);
+    let _release = ReleaseOnDrop(task);
     // SAFETY: alive by the waker's reference.
     unsafe { raw::enqueue(task, header.state.wake()) };
 }
