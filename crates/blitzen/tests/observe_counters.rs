@@ -220,17 +220,22 @@ fn a_worker_that_wakes_up_for_no_task_has_an_idle_wake() {
 fn a_stuck_worker_is_rescued() {
     must_end(|| {
         let runtime = multi_thread(2);
-        let stuck = runtime.spawn(async {
-            let (ended, has_ended) = mpsc::channel();
-            blitzen::spawn(async move {
-                blitzen::time::sleep(Duration::from_millis(2)).await;
-                ended.send(()).unwrap();
+        // Once more if another worker has stolen the child, and has its timer.
+        let mut is_own = false;
+        while !is_own {
+            let stuck = runtime.spawn(async {
+                let (ended, has_ended) = mpsc::channel();
+                blitzen::spawn(async move {
+                    let armed_by = thread::current().id();
+                    blitzen::time::sleep(Duration::from_millis(2)).await;
+                    ended.send(armed_by).unwrap();
+                });
+                yield_now().await;
+                // If the timer is this worker's own, only a rescue can fire it.
+                has_ended.recv().unwrap() == thread::current().id()
             });
-            yield_now().await;
-            // The timer is this worker's own: only a rescue can fire it.
-            has_ended.recv().unwrap();
-        });
-        runtime.block_on(stuck).unwrap();
+            is_own = runtime.block_on(stuck).unwrap();
+        }
         let stats = runtime.metrics().stats();
         assert!(
             stats.monitor_rescues + stats.total().rescues > 0,
