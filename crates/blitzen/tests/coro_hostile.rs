@@ -3,6 +3,7 @@
 mod coro_common;
 
 use std::future::{pending, poll_fn};
+use std::pin::pin;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
@@ -11,6 +12,7 @@ use std::thread;
 
 use blitzen::channel::oneshot;
 use blitzen::coro::{self, block_on};
+use blitzen::scope::{Scope, Stopped, scope};
 use blitzen::task;
 
 use coro_common::{current, multi, runtimes, spawn};
@@ -258,5 +260,70 @@ fn nested_shields_and_scopes_of_an_aborted_coroutine_end_in_order() {
             assert!(parent.await.unwrap_err().is_cancelled());
         });
         assert_eq!(*order.lock().unwrap(), [1, 2, 3, 4]);
+    }
+}
+
+/// A scope whose child waits for ever; says when both wait, and adds "child" to `ends` when the child
+/// is dropped.
+async fn wait_in_scope(waits: oneshot::Sender<()>, ends: Arc<Mutex<Vec<&'static str>>>) {
+    let _: Result<(), Stopped> = scope(|s: Scope<Stopped>| async move {
+        let end = OnDrop(move || ends.lock().unwrap().push("child"));
+        s.spawn(async move {
+            let _end = end;
+            let _ = waits.send(());
+            pending::<Result<(), Stopped>>().await
+        });
+        pending().await
+    })
+    .await;
+}
+
+#[test]
+fn an_abort_of_a_coroutine_that_waits_in_a_scope_takes_effect_when_the_scope_is_empty() {
+    for is_shutdown in [false, true] {
+        for runtime in runtimes() {
+            let ends = Arc::new(Mutex::new(Vec::new()));
+            runtime.block_on(async {
+                let (waits, has_begun) = oneshot::channel();
+                let (in_scope, in_frame) = (ends.clone(), ends.clone());
+                let coroutine = spawn(move || {
+                    let _end = OnDrop(|| in_frame.lock().unwrap().push("coroutine"));
+                    block_on(wait_in_scope(waits, in_scope));
+                });
+                has_begun.await.unwrap();
+                task::yield_now().await; // the poll in which the coroutine began to wait is over
+                if !is_shutdown {
+                    coroutine.abort();
+                    assert!(coroutine.await.unwrap_err().is_cancelled());
+                }
+            });
+            drop(runtime);
+            assert_eq!(*ends.lock().unwrap(), ["child", "coroutine"]);
+        }
+    }
+}
+
+#[test]
+fn a_coroutine_that_aborts_itself_beside_a_scope_waits_for_the_scope() {
+    for runtime in runtimes() {
+        let ends = Arc::new(Mutex::new(Vec::new()));
+        runtime.block_on(async {
+            let (waits, _has_begun) = oneshot::channel();
+            let (give, handle) = oneshot::channel::<task::AbortHandle>();
+            let (in_scope, in_frame) = (ends.clone(), ends.clone());
+            let coroutine = spawn(move || {
+                let _end = OnDrop(|| in_frame.lock().unwrap().push("coroutine"));
+                let handle = block_on(handle).unwrap();
+                let mut waiting = pin!(wait_in_scope(waits, in_scope));
+                block_on(poll_fn(|cx| {
+                    let polled = waiting.as_mut().poll(cx);
+                    handle.abort(); // after the scope has looked for it
+                    polled
+                }));
+            });
+            assert!(give.send(coroutine.abort_handle()).is_ok());
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(*ends.lock().unwrap(), ["child", "coroutine"]);
     }
 }

@@ -302,6 +302,8 @@ impl StateSnapshot {
             || ended.has(NOTIFIED)
             // The abort came after a scope had looked for it.
             || note.has_unheard() && ended.has(CANCELLED)
+            // S6: the hold that deferred it until now kept it from the future, which has to see it.
+            || self.has(LISTENS) && ended.has(UNWINDS) && ended.is_cancel_due()
         {
             let end = match ended.route().is_default() {
                 true => EndPoll::Reschedule,
@@ -1043,6 +1045,22 @@ mod tests {
         );
         assert_eq!(state.wake(), Wake::Enqueue);
         assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Poll);
+        assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
+    }
+
+    #[test]
+    fn an_abort_of_a_task_that_unwinds_is_seen_once_no_scope_holds_it() {
+        let state = TaskState::new(Route::DEFAULT);
+        let start = || state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
+        assert_eq!(start(), StartPoll::Poll);
+        assert_eq!(state.end_pending(PollNote::HELD), EndPoll::Idle);
+        assert_eq!(state.cancel(), Wake::Enqueue);
+        assert_eq!(start(), StartPoll::Poll);
+        assert!(!state.load().is_cancel_due(), "the scope holds it");
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start(), StartPoll::Poll);
+        assert!(state.load().is_cancel_due(), "the future sees it");
+        state.stop_unwinding_itself();
         assert_eq!(state.end_pending(PollNote::EMPTY), EndPoll::Cancel);
     }
 

@@ -354,6 +354,16 @@ pub fn request_hold(is_heard: bool) {
     NOTES.with(|notes| notes.note.set(notes.note.get() | hold.0));
 }
 
+/// Whether a scope has asked for that in the current poll.
+pub fn is_held() -> bool {
+    NOTES.with(|notes| PollNote(notes.note.get()).holds())
+}
+
+/// Forgets such requests of the current poll: the scopes are gone.
+pub fn forget_holds() {
+    NOTES.with(|notes| notes.note.set(notes.note.get() & !PollNote::HELD_UNHEARD.0));
+}
+
 /// Whether each leaf of the current poll is recorded (W3).
 pub fn is_recording() -> bool {
     NOTES.with(|notes| PollNote(notes.note.get()).is_recorded())

@@ -1,7 +1,7 @@
 //! How a coroutine is spawned.
 
 use blitzen_sched::Spawned;
-use blitzen_stack::DEFAULT_STACK_SIZE;
+use blitzen_stack::{DEFAULT_STACK_SIZE, HAS_OWN_THREAD};
 use blitzen_task::glue::{expect_join, next_id};
 use blitzen_task::{Id, JoinHandle, SpawnMeta};
 
@@ -157,7 +157,8 @@ where
         Ok((handle, refused)) => {
             // Outside the context: this drops the function.
             drop(refused);
-            if is_inside() {
+            // A coroutine with a thread of its own joins on another one.
+            if !HAS_OWN_THREAD && is_inside() {
                 expect_join(&handle);
             }
             handle

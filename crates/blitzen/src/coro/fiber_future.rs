@@ -284,6 +284,7 @@ where
             Ok(output) => Poll::Ready(output),
             Err(payload) if payload.is::<CancelPayload>() && current::is_cancel_requested() => {
                 current::stop_unwinding_itself();
+                wait::forget_holds(); // by scopes that were on its stack
                 Poll::Pending // the end of the poll cancels it
             }
             Err(payload) => resume_unwind(payload),

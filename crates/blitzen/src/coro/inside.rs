@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 
 use blitzen_stack::Suspender;
 use blitzen_task::current;
+use blitzen_util::wait;
 
 use super::thread_state::{self, KeptThreadState};
 use crate::runtime::context::KeptContext;
@@ -331,8 +332,9 @@ impl Inside {
         if unsafe { (suspension.as_ref().poll)(suspension, cx) } {
             return Progress::Ready;
         }
-        match self.must_unwind() {
-            true => Progress::Cancelled, // the poll may have ended a `task::shield`
+        // The poll may have ended a `task::shield`, or a scope with children in it defers the abort.
+        match self.must_unwind() && !wait::is_held() {
+            true => Progress::Cancelled,
             false => Progress::Waits,
         }
     }
