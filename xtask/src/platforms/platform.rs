@@ -64,11 +64,10 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         packages: &[
             "gcc-aarch64-linux-gnu",
             "libc6-dev-arm64-cross",
-            "lld",
             "qemu-user",
         ],
         linker: Some("aarch64-linux-gnu-gcc"),
-        rustflags: LLD,
+        rustflags: "", // this gcc finds no lld
         build_std_rustflags: "",
         runner: Runner::Qemu,
     },
