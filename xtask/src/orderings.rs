@@ -477,7 +477,7 @@ fn page(sites: &[Site], found: &Found, old: &str, reasons: &Reasons) -> String {
          `AcqRel`), and searches the models that reach it until one fails. `#2` is the second of its kind\n\
          in a function. See [platforms.md](platforms.md#weakly-ordered-processors).\n\n\
          Of {} orderings, {proved} have a model that fails without them, {explained} have a reason why no model\n\
-         can, and {open} have neither yet: that they are needed is argued in a comment beside them only.\n\
+         can, and {open} have neither.\n\
          {sections}",
         sites.len()
     )

@@ -773,6 +773,32 @@ mod model {
     }
 
     #[test]
+    fn a_waiter_that_gives_up_passes_on_what_was_published_before_it_came() {
+        loom::model(|| {
+            let shared = Arc::new((Notify::new(), Watched::new(0)));
+            let mut early = pin!(shared.0.notified());
+            let notifier = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only after the notification.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.notify_waiters();
+                }
+            });
+            let other = thread::spawn({
+                let shared = shared.clone();
+                move || pin!(shared.0.notified()).as_mut().enable()
+            });
+            if poll_once(early.as_mut()).is_ready() {
+                // SAFETY: written before the notification.
+                assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            }
+            notifier.join().unwrap();
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
     fn a_notification_merged_into_another_publishes_too() {
         loom::model(|| {
             let shared = Arc::new((Notify::new(), AtomicUsize::new(0)));
