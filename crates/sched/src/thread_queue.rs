@@ -848,7 +848,7 @@ mod tests {
     #[test]
     fn a_task_that_is_to_go_to_another_thread_as_the_scheduler_closes_is_cancelled() {
         let world = Box::new(StillWorld::default());
-        let (scheduler, _worker) = Scheduler::new_current_thread(Config::new(1), world);
+        let (scheduler, worker) = Scheduler::new_current_thread(Config::new(1), world);
         let (woken, held) = (Arc::new(Woken::default()), Arc::new(()));
         let queue = waiting_queue(&scheduler, &woken);
         scheduler.pinned_thread.set(Arc::downgrade(&queue)).unwrap();
@@ -859,5 +859,6 @@ mod tests {
         assert!(handle.is_finished());
         assert!(woken.0.load(Relaxed) > 0);
         assert!(queue.pinned.close_if_zero(), "its thread leaves");
+        crate::CoreGuard::enter(worker).close();
     }
 }
