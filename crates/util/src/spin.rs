@@ -107,7 +107,7 @@ impl SpinWait {
     }
 }
 
-/// One thread's spinning. Only its owner uses it.
+/// One thread's spinning. Only its owner uses it, but for [`note_source`](Self::note_source).
 ///
 /// ```
 /// use blitzen_util::spin::{Spin, SpinPermit};
@@ -190,6 +190,18 @@ impl Spin {
                 true => std::hint::spin_loop(),
                 false => thread::yield_now(),
             }
+        }
+    }
+
+    /// Notes that a source was added, whose events waits may bring. Any thread may call it.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::Spin;
+    /// Spin::new(None).note_source();
+    /// ```
+    pub fn note_source(&self) {
+        if self.permit.is_some() {
+            self.policy.note_source();
         }
     }
 

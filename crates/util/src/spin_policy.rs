@@ -7,9 +7,10 @@
 //!
 //! Where events come from many sides, a sleeper finds several of them when it wakes, which
 //! saves more than the spin does: it would take them one by one. So a thread spins only while
-//! its last waits brought little more than one event each.
+//! its last waits brought little more than one event each. A new source counts as an event: where
+//! connections come and go, a sleeper finds several of them behind one event of the listener.
 //!
-//! Only the owner uses it; it has atomics only so that it is `Sync`.
+//! Only the owner uses it, but for the count of new sources.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -41,6 +42,8 @@ pub(crate) struct SpinPolicy {
     recent_ns: AtomicU64,
     /// The average of how many events the last waits brought.
     recent_events: AtomicU64,
+    /// Sources that any thread has added since the last wait ended.
+    new_sources: AtomicU64,
     /// At most 1,024 waits go by without a spin.
     backoff: Backoff<1024>,
 }
@@ -50,6 +53,7 @@ impl SpinPolicy {
         Self {
             recent_ns: AtomicU64::new(LONG_NS),
             recent_events: AtomicU64::new(ONE_EVENT),
+            new_sources: AtomicU64::new(0),
             backoff: Backoff::new(),
         }
     }
@@ -61,10 +65,21 @@ impl SpinPolicy {
             && self.backoff.begin_attempt()
     }
 
+    /// Counts a source that was added, until the next wait ends.
+    pub(crate) fn note_source(&self) {
+        self.new_sources.fetch_add(1, Relaxed);
+    }
+
     /// Notes that a wait took `ns` and brought that many events. If it started with a spin,
     /// `spin_found` says whether the spin paid.
     pub(crate) fn end_wait(&self, ns: u64, events: usize, spin_found: Option<bool>) {
-        let events = (events as u64).saturating_mul(ONE_EVENT).min(MANY_EVENTS);
+        // Loaded first: nearly always there is none.
+        let new_sources = match self.new_sources.load(Relaxed) {
+            0 => 0,
+            _ => self.new_sources.swap(0, Relaxed),
+        };
+        let events = (events as u64).saturating_add(new_sources);
+        let events = events.saturating_mul(ONE_EVENT).min(MANY_EVENTS);
         let average = (self.recent_events.load(Relaxed) * 7 + events) / 8;
         self.recent_events.store(average, Relaxed);
         let average_ns = (self.recent_ns.load(Relaxed) * 3 + ns.min(LONG_NS)) / 4;
@@ -105,6 +120,18 @@ mod tests {
     fn a_thread_that_finds_several_events_at_once_sleeps_for_them() {
         let policy = after_short_waits();
         (0..20).for_each(|_| policy.end_wait(1_000, 3, None));
+        assert!(!policy.begin_wait());
+        (0..20).for_each(|_| policy.end_wait(1_000, 1, None));
+        assert!(policy.begin_wait());
+    }
+
+    #[test]
+    fn a_thread_to_which_connections_come_sleeps_for_them() {
+        let policy = after_short_waits();
+        for _ in 0..20 {
+            policy.note_source();
+            policy.end_wait(1_000, 1, None);
+        }
         assert!(!policy.begin_wait());
         (0..20).for_each(|_| policy.end_wait(1_000, 1, None));
         assert!(policy.begin_wait());

@@ -135,7 +135,7 @@ impl Driver {
         initially: Ready,
     ) -> io::Result<Registration> {
         let registration = self.poller()?.register(source, interest, initially)?;
-        self.interrupt_outside_poller();
+        self.source_added();
         Ok(registration)
     }
 
@@ -159,12 +159,13 @@ impl Driver {
         initially: Ready,
     ) -> io::Result<Registration> {
         let registration = self.poller()?.register_stream(stream, initially)?;
-        self.interrupt_outside_poller();
+        self.source_added();
         Ok(registration)
     }
 
-    /// Interrupts an owner that sleeps where no event of a source wakes it.
-    fn interrupt_outside_poller(&self) {
+    /// Interrupts an owner that sleeps where no event of the new source wakes it.
+    fn source_added(&self) {
+        self.spin.note_source();
         if self.park.place_after_change() == Some(ParkedIn::Futex) {
             self.interrupt();
         }
@@ -577,6 +578,7 @@ impl Driver {
     {
         let ring = self.ring()?;
         let stream = ring.open_stream(socket)?;
+        self.spin.note_source();
         ring.interrupt_parked(); // the ring is needed now
         Ok(stream)
     }
