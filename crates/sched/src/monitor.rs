@@ -23,7 +23,9 @@
 //! and one more for each waker that blocks: a waker that never returns costs its
 //! thread, and holds up neither the monitor nor the other timers and sockets.
 //!
-//! When all workers are parked, the monitor parks without a timeout.
+//! When all workers are parked and have polled nothing since it last saw them so, the monitor parks
+//! without a timeout. If they have polled, they park now and then only: to be unparked by them each
+//! time would cost more than a look every few milliseconds.
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
 //! no worker sleeps without a timeout. They wake every few milliseconds and look
@@ -63,9 +65,8 @@ const PERIOD_NS: u64 = PERIOD.as_nanos() as u64;
 /// The time between two looks of the monitor while all workers run: they look, too.
 const BUSY_PERIOD: Duration = PERIOD.saturating_mul(3);
 
-/// How many looks in a row may find nothing to do before the monitor parks. One: a
-/// worker that wakes up every few milliseconds then unparks the monitor each time,
-/// and that costs less than a look every millisecond.
+/// How many looks in a row may find that no worker needs them often, before the monitor sleeps
+/// longer.
 const IDLE_LOOKS: u32 = 1;
 
 /// How many threads stand by at most. Two: one more often than not still serves when the next
@@ -354,6 +355,7 @@ impl Monitor {
             false => scheduler.needs_monitor(),
         };
         let mut idle_looks = 0;
+        let mut ticks_when_idle = None;
         while !scheduler.is_closed() {
             let needed = scheduler.needs_monitor();
             if needed != Need::Nothing && state.claim_look(scheduler.world().now_ns()) {
@@ -370,9 +372,17 @@ impl Monitor {
                 state.parker.park_timeout(PERIOD);
                 continue;
             }
-            state.park(needed, need);
-            if needed == Need::Nothing {
-                idle_looks = 0;
+            if needed != Need::Nothing {
+                state.park(needed, need);
+                continue;
+            }
+            let ticks = Some(scheduler.ticks());
+            match std::mem::replace(&mut ticks_when_idle, ticks) == ticks {
+                true => {
+                    state.park(Need::Nothing, need);
+                    idle_looks = 0;
+                }
+                false => state.park(Need::Seldom, need),
             }
         }
         None

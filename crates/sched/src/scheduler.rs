@@ -454,6 +454,12 @@ impl Scheduler {
         }
     }
 
+    /// Returns a number that changes when a worker polls tasks.
+    pub(crate) fn ticks(&self) -> u32 {
+        let ticks = self.shared.iter().map(|shared| shared.tick.load(Relaxed));
+        ticks.fold(0, u32::wrapping_add)
+    }
+
     /// Returns the progress of a worker, which changes with every poll; `None` while
     /// it is parked.
     pub(crate) fn progress_of_running(&self, worker: usize) -> Option<Progress> {
