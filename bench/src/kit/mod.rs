@@ -8,6 +8,7 @@ mod one_core;
 mod resident;
 mod signal;
 mod split_evenly;
+mod striped;
 
 pub(crate) use asleep::wait_until_others_sleep;
 pub(crate) use burn::Burn;
@@ -17,3 +18,4 @@ pub(crate) use one_core::keep_to_one_core;
 pub(crate) use resident::resident_bytes;
 pub(crate) use signal::Signal;
 pub(crate) use split_evenly::split_evenly;
+pub(crate) use striped::Striped;

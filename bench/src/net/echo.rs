@@ -1,5 +1,7 @@
 //! Echo servers: a task per connection reads what there is and writes it back.
 
+use blitzen::net::SocketMode;
+
 use super::client::{Client, Talk};
 use super::server::Server;
 use super::{
@@ -55,7 +57,11 @@ macro_rules! sharded_row {
             $ops,
             vec![
                 Contender::named("blitzen", |probe| {
-                    let server = Server::start_sharded(serve::<Blitzen>);
+                    let server = Server::start_sharded(SocketMode::Readiness, serve::<Blitzen>);
+                    echo::<$connections, 1>(probe, &server);
+                }),
+                Contender::named(COMPLETION, |probe| {
+                    let server = Server::start_sharded(SocketMode::Completion, serve::<Blitzen>);
                     echo::<$connections, 1>(probe, &server);
                 }),
                 server_of!("tokio", TokioCurrentThread, echo::<$connections, 1>, serve),
@@ -69,6 +75,7 @@ macro_rules! sharded_row {
         .workers(1)
         .untraced(CLIENT_CALLS)
         .target(OverBestPeer(1.0))
+        .target_of(COMPLETION, OverBestPeer(1.0))
     };
 }
 

@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::thread;
 
+use blitzen::net::SocketMode;
 use blitzen::shard::Balance;
 
 use super::Net;
@@ -81,12 +82,17 @@ impl Server {
 
     /// Starts a sharded runtime with one shard, where every connection is served by a task of its
     /// own that cannot leave the shard. The shard inherits the processor of the server.
-    pub(super) fn start_sharded<F>(serve: fn(blitzen::net::TcpStream) -> F) -> Server
+    pub(super) fn start_sharded<F>(
+        mode: SocketMode,
+        serve: fn(blitzen::net::TcpStream) -> F,
+    ) -> Server
     where
         F: Future<Output = ()> + 'static,
     {
         Server::run(true, move |address, stop| {
-            let builder = blitzen::runtime::Builder::sharded();
+            let builder = blitzen::runtime::Builder::sharded().configure(move |builder| {
+                builder.socket_mode(mode);
+            });
             let shards = builder.shards(1).bind_threads(false).build();
             let shards = shards.expect("a thread starts");
             let listener = shards

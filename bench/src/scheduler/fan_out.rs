@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::kit::{Burn, Countdown, split_evenly};
+use crate::kit::{Burn, Countdown, Striped, split_evenly};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Contender, Row, Target::AtLeast, Unit};
 use crate::rt::{Rt, each_runtime, run_inside};
@@ -65,10 +65,11 @@ fn fan_out<R: Rt>(probe: &mut Probe, burn: Burn) {
     probe.derive(|n| {
         let cost = run_inside(&rt, async move {
             let all = Arc::new(Countdown::new(n));
+            let shared = Striped::new(&all, n);
             let region = Region::begin();
             let mut spawned = 0;
             for task in 0..n {
-                let all = all.clone();
+                let all = shared.of(task);
                 R::detach(R::spawn(async move {
                     burn.run();
                     all.done(task);

@@ -2,14 +2,14 @@
 //!
 //! It would lie if a task were not parked yet (all have returned `Pending` and left
 //! their waker before the clock starts), or if the tasks' own bookkeeping were
-//! shared between the cores (see [`Countdown`]).
+//! shared between the cores (see [`Countdown`] and [`Striped`]).
 
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::pin;
 use std::sync::Arc;
 
-use crate::kit::{Countdown, Signal, wait_until_others_sleep};
+use crate::kit::{Countdown, Signal, Striped, wait_until_others_sleep};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Rt, each_runtime, run_inside};
@@ -47,8 +47,9 @@ impl ParkedTasks {
             parked: Countdown::new(n),
             ended: Countdown::new(n),
         });
+        let shared = Striped::new(&parked_tasks, n);
         for member in 0..n {
-            let parked_tasks = parked_tasks.clone();
+            let parked_tasks = shared.of(member);
             R::detach(R::spawn(async move {
                 parked_tasks.park(member).await;
                 parked_tasks.ended.done(member);
