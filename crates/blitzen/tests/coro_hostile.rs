@@ -2,12 +2,12 @@
 
 mod coro_common;
 
-use std::future::{pending, poll_fn};
-use std::pin::pin;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use blitzen::channel::oneshot;
@@ -325,5 +325,75 @@ fn a_coroutine_that_aborts_itself_beside_a_scope_waits_for_the_scope() {
             assert!(coroutine.await.unwrap_err().is_cancelled());
         });
         assert_eq!(*ends.lock().unwrap(), ["child", "coroutine"]);
+    }
+}
+
+#[test]
+fn an_abort_takes_effect_when_a_shield_of_the_coroutine_ends_in_another_task() {
+    for runtime in runtimes() {
+        for _ in 0..20 {
+            runtime.block_on(async {
+                let (finish, finishing) = oneshot::channel::<()>();
+                let (hand_over, handed_over) = oneshot::channel();
+                let coroutine = spawn(move || {
+                    let mut shielded = Box::pin(task::shield(finishing));
+                    block_on(poll_fn(|cx| match shielded.as_mut().poll(cx) {
+                        Poll::Pending => Poll::Ready(()),
+                        Poll::Ready(_) => unreachable!("nobody has sent"),
+                    }));
+                    let other = blitzen::spawn(shielded);
+                    assert!(hand_over.send(other).is_ok());
+                    block_on(pending::<()>());
+                });
+                let other = handed_over.await.unwrap();
+                coroutine.abort();
+                for _ in 0..20 {
+                    task::yield_now().await; // until the coroutine has looked, mostly
+                }
+                finish.send(()).unwrap();
+                other.await.unwrap().unwrap();
+                assert!(coroutine.await.unwrap_err().is_cancelled());
+            });
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_the_task_shields_of_coroutines() {
+    for is_aborted in [false, true] {
+        for is_leaked in [false, true] {
+            for runtime in runtimes() {
+                let dropped = Arc::new(AtomicUsize::new(0));
+                let (waits, is_waiting) = oneshot::channel();
+                let counted = Counted(dropped.clone());
+                runtime.block_on(async {
+                    let coroutine = spawn(move || {
+                        let mut shielded = Box::pin(task::shield(async {
+                            let _counted = counted;
+                            pending::<()>().await
+                        }));
+                        let mut waits = Some(waits);
+                        block_on(poll_fn(|cx| {
+                            assert!(shielded.as_mut().poll(cx).is_pending());
+                            if let Some(waits) = waits.take() {
+                                waits.send(()).unwrap();
+                            }
+                            match is_leaked {
+                                true => Poll::Ready(()),
+                                false => Poll::Pending,
+                            }
+                        }));
+                        std::mem::forget(shielded);
+                        block_on(pending::<()>());
+                    });
+                    is_waiting.await.unwrap();
+                    if is_aborted {
+                        coroutine.abort();
+                    }
+                });
+                drop(runtime);
+                assert_eq!(dropped.load(SeqCst), usize::from(!is_leaked));
+            }
+        }
     }
 }

@@ -410,7 +410,7 @@ fn serve(
         if scheduler.is_closed() {
             if !is_aborted {
                 is_aborted = true;
-                scheduler.for_each_list(OwnedTasks::abort_unwinding); // P1
+                scheduler.for_each_list(OwnedTasks::close_unwinding); // P1
             }
             // Pinned tasks may wait for these. Futures that are not `Send` are left to their
             // own thread, which waits for this one.

@@ -69,7 +69,7 @@ where
     #[inline(never)]
     fn start(&mut self, cx: &mut Context<'_>) -> Returned<T> {
         if current::is_cancel_requested() {
-            current::stop_unwinding_itself();
+            current::end_unwinding();
             return None; // the end of the poll cancels it
         }
         let Self::New {
@@ -283,7 +283,7 @@ where
         match result {
             Ok(output) => Poll::Ready(output),
             Err(payload) if payload.is::<CancelPayload>() && current::is_cancel_requested() => {
-                current::stop_unwinding_itself();
+                current::end_unwinding();
                 wait::forget_holds(); // by scopes that were on its stack
                 Poll::Pending // the end of the poll cancels it
             }
