@@ -41,6 +41,50 @@ fn a_coroutine_returns_what_its_function_returns() {
     }
 }
 
+/// Runs a coroutine whose function has `N` bytes, and returns as many.
+fn run_with_bytes<const N: usize>(runtime: &Runtime) {
+    let bytes = [7_u8; N];
+    let coroutine = runtime.block_on(async {
+        let function = move || {
+            coro::yield_now();
+            bytes.map(|byte| byte + 1)
+        };
+        assert_eq!(size_of_val(&function), N);
+        spawn(function).await.unwrap()
+    });
+    assert_eq!(coroutine, [8; N]);
+}
+
+#[test]
+fn a_function_may_have_captured_much() {
+    for runtime in runtimes() {
+        run_with_bytes::<256>(&runtime);
+        run_with_bytes::<900>(&runtime);
+        run_with_bytes::<1024>(&runtime);
+        run_with_bytes::<4096>(&runtime);
+    }
+}
+
+#[test]
+fn a_function_may_have_captured_more_than_the_stack_holds() {
+    const SIZE: usize = 300 * 1024;
+    // The calls of this thread move the function, too.
+    let main = || {
+        for runtime in runtimes() {
+            let bytes = [7_u8; SIZE];
+            let function = move || {
+                coro::yield_now();
+                bytes.iter().map(|&byte| usize::from(byte)).sum::<usize>()
+            };
+            assert!(size_of_val(&function) >= SIZE);
+            let sum = runtime.block_on(async { spawn(function).await.unwrap() });
+            assert_eq!(sum, 7 * SIZE);
+        }
+    };
+    let thread = thread::Builder::new().stack_size(32 << 20).spawn(main);
+    thread.unwrap().join().unwrap();
+}
+
 #[test]
 fn block_on_waits_for_timers_channels_and_tasks() {
     for runtime in runtimes() {
