@@ -397,3 +397,40 @@ fn a_shutdown_does_not_wait_for_the_task_shields_of_coroutines() {
         }
     }
 }
+
+#[test]
+fn a_destructor_of_the_awaited_future_may_wait_although_the_coroutine_is_aborted() {
+    struct WaitsOnDrop(Arc<AtomicUsize>, Option<oneshot::Sender<()>>);
+    impl Future for WaitsOnDrop {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            self.1
+                .take()
+                .into_iter()
+                .for_each(|polled| polled.send(()).unwrap());
+            Poll::Pending
+        }
+    }
+    impl Drop for WaitsOnDrop {
+        fn drop(&mut self) {
+            coro::yield_now();
+            let answer = block_on(async {
+                task::yield_now().await;
+                blitzen::spawn(async { 3 }).await.unwrap()
+            });
+            self.0.fetch_add(answer, SeqCst);
+        }
+    }
+    for runtime in runtimes() {
+        let waited = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (polled, is_polled) = oneshot::channel();
+            let future = WaitsOnDrop(waited.clone(), Some(polled));
+            let coroutine = spawn(move || block_on(future));
+            is_polled.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(waited.load(SeqCst), 3);
+    }
+}
