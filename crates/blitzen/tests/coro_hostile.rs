@@ -399,6 +399,37 @@ fn a_shutdown_does_not_wait_for_the_task_shields_of_coroutines() {
 }
 
 #[test]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "code that blocks the thread of a coroutine blocks its worker"
+)]
+fn a_coroutine_that_drops_its_runtime_does_not_wait_for_what_waits_for_its_thread() {
+    let runtime = multi(1);
+    let handle = runtime.handle().clone();
+    let (done, doing) = std_mpsc::channel();
+    let outside = current();
+    let _entered = handle.enter();
+    let (waits, is_waiting) = oneshot::channel();
+    let other = spawn(move || {
+        waits.send(()).unwrap();
+        block_on(pending::<()>())
+    });
+    outside.block_on(is_waiting).unwrap();
+    let (begin, has_begun) = oneshot::channel();
+    let job = task::spawn_blocking(move || {
+        begin.send(()).unwrap();
+        block_on(other)
+    });
+    outside.block_on(has_begun).unwrap();
+    drop(spawn(move || {
+        task::block_in_place(|| drop(runtime));
+        done.send(()).unwrap();
+    }));
+    doing.recv().unwrap();
+    assert!(outside.block_on(job).unwrap().unwrap_err().is_cancelled());
+}
+
+#[test]
 fn a_destructor_of_the_awaited_future_may_wait_although_the_coroutine_is_aborted() {
     struct WaitsOnDrop(Arc<AtomicUsize>, Option<oneshot::Sender<()>>);
     impl Future for WaitsOnDrop {
