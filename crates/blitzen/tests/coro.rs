@@ -1640,3 +1640,41 @@ fn a_coroutine_is_in_its_runtime_although_the_one_before_it_has_left_another_beh
         }
     });
 }
+
+#[test]
+fn a_coroutine_keeps_the_runtimes_it_has_entered_however_many_its_thread_has() {
+    // One of them is as deep as the thread that blocks in `block_on` when it goes on.
+    for depth in 1..=6 {
+        let (runtime, other) = (multi(1), multi(1));
+        let other_id = other.handle().id();
+        let other = other.handle().clone();
+        runtime.block_on(async {
+            let (waits, is_waiting) = oneshot::channel();
+            let (go_on, goes_on) = oneshot::channel::<()>();
+            let (wait_again, waits_again) = oneshot::channel();
+            let (end, ends) = oneshot::channel::<()>();
+            let coroutine = spawn(move || {
+                let mut entered: Vec<_> = (0..depth).map(|_| other.enter()).collect();
+                waits.send(()).unwrap();
+                block_on(goes_on).unwrap();
+                assert_eq!(Handle::current().id(), other_id);
+                wait_again.send(()).unwrap();
+                block_on(ends).unwrap();
+                assert_eq!(Handle::current().id(), other_id, "of {depth}");
+                while entered.pop().is_some() {}
+                Handle::current().id()
+            });
+            is_waiting.await.unwrap();
+            let own = Handle::current().id();
+            let blocks = blitzen::spawn(async move {
+                go_on.send(()).unwrap();
+                block_on(waits_again).unwrap();
+                task::yield_now().await;
+                Handle::current().id()
+            });
+            assert_eq!(blocks.await.unwrap(), own);
+            end.send(()).unwrap();
+            assert_eq!(coroutine.await.unwrap(), own);
+        });
+    }
+}
