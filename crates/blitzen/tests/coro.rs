@@ -1678,3 +1678,38 @@ fn a_coroutine_keeps_the_runtimes_it_has_entered_however_many_its_thread_has() {
         });
     }
 }
+
+#[test]
+fn an_entered_local_set_is_put_away_with_a_suspended_coroutine() {
+    for runtime in [multi(1), current()] {
+        runtime.block_on(async {
+            let (waits, is_waiting) = oneshot::channel();
+            let (go_on, goes_on) = oneshot::channel::<()>();
+            let coroutine = spawn(move || {
+                let set = task::LocalSet::new();
+                let entered = set.enter();
+                waits.send(()).unwrap();
+                block_on(goes_on).unwrap();
+                let local = task::spawn_local(async { 5 });
+                drop(entered);
+                assert!(catch_unwind(|| task::spawn_local(async {})).is_err());
+                drop(set);
+                std::mem::forget(task::LocalSet::new().enter()); // is not left to others
+                block_on(local).unwrap_err().is_cancelled()
+            });
+            is_waiting.await.unwrap();
+            let finds_none = || catch_unwind(|| task::spawn_local(async {})).is_err();
+            assert!(
+                spawn(finds_none).await.unwrap(),
+                "a set of another coroutine"
+            );
+            assert!(blitzen::spawn(async move { finds_none() }).await.unwrap());
+            go_on.send(()).unwrap();
+            assert!(coroutine.await.unwrap());
+            assert!(
+                spawn(finds_none).await.unwrap(),
+                "a set that was never left"
+            );
+        });
+    }
+}
