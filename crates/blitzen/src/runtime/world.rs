@@ -41,9 +41,18 @@ use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
-/// After how long a worker with many stacks that it does not need gives back more of them.
+/// After how long a thread with many stacks that it does not need gives back more of them.
 #[cfg(feature = "coro")]
 const UNTIL_NEXT_TRIM: Duration = Duration::from_millis(100);
+
+/// Gives back stacks that the calling thread, which has nothing to do, does not need. Returns after
+/// how long it should do that again.
+fn trim_stacks() -> Option<Duration> {
+    cfg_select! {
+        feature = "coro" => blitzen_stack::trim().then_some(UNTIL_NEXT_TRIM),
+        _ => None,
+    }
+}
 
 /// The builder's settings for tasks.
 pub(crate) struct TaskOptions {
@@ -478,9 +487,7 @@ impl World for SchedulerWorld {
         let _counted = count_thread(&*self.0, parker.clone());
         stop_counting_as_blocking(&self.0);
         serve(Waker::from(parker.clone()), &mut || {
-            #[cfg(feature = "coro")]
-            blitzen_stack::trim();
-            parker.park(&self.0);
+            parker.park_at_most(&self.0, trim_stacks());
         });
     }
 
@@ -528,10 +535,7 @@ impl World for SchedulerWorld {
 
     fn before_park(&self, _worker: usize) -> Option<Duration> {
         call(&self.0.hooks.on_park);
-        cfg_select! {
-            feature = "coro" => blitzen_stack::trim().then_some(UNTIL_NEXT_TRIM),
-            _ => None,
-        }
+        trim_stacks()
     }
 
     fn after_unpark(&self, _worker: usize) {
