@@ -1207,8 +1207,8 @@ async fn spawn_on_lost_thread<T: Send + 'static>(
     starting.await.unwrap();
     let blocking = blitzen::spawn(async {
         let (ran, running) = std_mpsc::channel();
-        blitzen::spawn(async move { ran.send(()).unwrap() });
-        // The only worker runs that task on another thread.
+        drop(spawn(move || ran.send(()).unwrap()));
+        // The only worker runs that coroutine on another thread; a rescuer would not.
         task::block_in_place(|| running.recv().unwrap());
     });
     blocking.await.unwrap();
@@ -1712,4 +1712,31 @@ fn an_entered_local_set_is_put_away_with_a_suspended_coroutine() {
             );
         });
     }
+}
+
+#[test]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "code that blocks the thread of a coroutine blocks its worker"
+)]
+fn threads_that_only_finish_their_coroutines_do_not_count_as_relief_threads() {
+    let mut builder = multi_builder(1);
+    let runtime = builder.max_blocking_threads(2).build().unwrap();
+    runtime.block_on(async {
+        // Each has its own thread, which has lost the worker.
+        let mut lost = Vec::new();
+        for _ in 0..6 {
+            lost.push(spawn_on_lost_thread(|| thread::current().id()).await);
+        }
+        let mut threads = HashSet::new();
+        for (go_on, coroutine) in lost {
+            go_on.send(()).unwrap();
+            threads.insert(coroutine.await.unwrap());
+        }
+        assert_eq!(threads.len(), 6);
+        // Nor are they too many afterwards.
+        let (go_on, coroutine) = spawn_on_lost_thread(|| ()).await;
+        go_on.send(()).unwrap();
+        coroutine.await.unwrap();
+    });
 }
