@@ -41,6 +41,50 @@ fn a_coroutine_returns_what_its_function_returns() {
     }
 }
 
+/// Runs a coroutine whose function has `N` bytes, and returns as many.
+fn run_with_bytes<const N: usize>(runtime: &Runtime) {
+    let bytes = [7_u8; N];
+    let coroutine = runtime.block_on(async {
+        let function = move || {
+            coro::yield_now();
+            bytes.map(|byte| byte + 1)
+        };
+        assert_eq!(size_of_val(&function), N);
+        spawn(function).await.unwrap()
+    });
+    assert_eq!(coroutine, [8; N]);
+}
+
+#[test]
+fn a_function_may_have_captured_much() {
+    for runtime in runtimes() {
+        run_with_bytes::<256>(&runtime);
+        run_with_bytes::<900>(&runtime);
+        run_with_bytes::<1024>(&runtime);
+        run_with_bytes::<4096>(&runtime);
+    }
+}
+
+#[test]
+fn a_function_may_have_captured_more_than_the_stack_holds() {
+    const SIZE: usize = 300 * 1024;
+    // The calls of this thread move the function, too.
+    let main = || {
+        for runtime in runtimes() {
+            let bytes = [7_u8; SIZE];
+            let function = move || {
+                coro::yield_now();
+                bytes.iter().map(|&byte| usize::from(byte)).sum::<usize>()
+            };
+            assert!(size_of_val(&function) >= SIZE);
+            let sum = runtime.block_on(async { spawn(function).await.unwrap() });
+            assert_eq!(sum, 7 * SIZE);
+        }
+    };
+    let thread = thread::Builder::new().stack_size(32 << 20).spawn(main);
+    thread.unwrap().join().unwrap();
+}
+
 #[test]
 fn block_on_waits_for_timers_channels_and_tasks() {
     for runtime in runtimes() {
@@ -1163,8 +1207,8 @@ async fn spawn_on_lost_thread<T: Send + 'static>(
     starting.await.unwrap();
     let blocking = blitzen::spawn(async {
         let (ran, running) = std_mpsc::channel();
-        blitzen::spawn(async move { ran.send(()).unwrap() });
-        // The only worker runs that task on another thread.
+        drop(spawn(move || ran.send(()).unwrap()));
+        // The only worker runs that coroutine on another thread; a rescuer would not.
         task::block_in_place(|| running.recv().unwrap());
     });
     blocking.await.unwrap();
@@ -1594,5 +1638,105 @@ fn a_coroutine_is_in_its_runtime_although_the_one_before_it_has_left_another_beh
         for coroutine in coroutines {
             assert!(coroutine.await.unwrap());
         }
+    });
+}
+
+#[test]
+fn a_coroutine_keeps_the_runtimes_it_has_entered_however_many_its_thread_has() {
+    // One of them is as deep as the thread that blocks in `block_on` when it goes on.
+    for depth in 1..=6 {
+        let (runtime, other) = (multi(1), multi(1));
+        let other_id = other.handle().id();
+        let other = other.handle().clone();
+        runtime.block_on(async {
+            let (waits, is_waiting) = oneshot::channel();
+            let (go_on, goes_on) = oneshot::channel::<()>();
+            let (wait_again, waits_again) = oneshot::channel();
+            let (end, ends) = oneshot::channel::<()>();
+            let coroutine = spawn(move || {
+                let mut entered: Vec<_> = (0..depth).map(|_| other.enter()).collect();
+                waits.send(()).unwrap();
+                block_on(goes_on).unwrap();
+                assert_eq!(Handle::current().id(), other_id);
+                wait_again.send(()).unwrap();
+                block_on(ends).unwrap();
+                assert_eq!(Handle::current().id(), other_id, "of {depth}");
+                while entered.pop().is_some() {}
+                Handle::current().id()
+            });
+            is_waiting.await.unwrap();
+            let own = Handle::current().id();
+            let blocks = blitzen::spawn(async move {
+                go_on.send(()).unwrap();
+                block_on(waits_again).unwrap();
+                task::yield_now().await;
+                Handle::current().id()
+            });
+            assert_eq!(blocks.await.unwrap(), own);
+            end.send(()).unwrap();
+            assert_eq!(coroutine.await.unwrap(), own);
+        });
+    }
+}
+
+#[test]
+fn an_entered_local_set_is_put_away_with_a_suspended_coroutine() {
+    for runtime in [multi(1), current()] {
+        runtime.block_on(async {
+            let (waits, is_waiting) = oneshot::channel();
+            let (go_on, goes_on) = oneshot::channel::<()>();
+            let coroutine = spawn(move || {
+                let set = task::LocalSet::new();
+                let entered = set.enter();
+                waits.send(()).unwrap();
+                block_on(goes_on).unwrap();
+                let local = task::spawn_local(async { 5 });
+                drop(entered);
+                assert!(catch_unwind(|| task::spawn_local(async {})).is_err());
+                drop(set);
+                std::mem::forget(task::LocalSet::new().enter()); // is not left to others
+                block_on(local).unwrap_err().is_cancelled()
+            });
+            is_waiting.await.unwrap();
+            let finds_none = || catch_unwind(|| task::spawn_local(async {})).is_err();
+            assert!(
+                spawn(finds_none).await.unwrap(),
+                "a set of another coroutine"
+            );
+            assert!(blitzen::spawn(async move { finds_none() }).await.unwrap());
+            go_on.send(()).unwrap();
+            assert!(coroutine.await.unwrap());
+            assert!(
+                spawn(finds_none).await.unwrap(),
+                "a set that was never left"
+            );
+        });
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "code that blocks the thread of a coroutine blocks its worker"
+)]
+fn threads_that_only_finish_their_coroutines_do_not_count_as_relief_threads() {
+    let mut builder = multi_builder(1);
+    let runtime = builder.max_blocking_threads(2).build().unwrap();
+    runtime.block_on(async {
+        // Each has its own thread, which has lost the worker.
+        let mut lost = Vec::new();
+        for _ in 0..6 {
+            lost.push(spawn_on_lost_thread(|| thread::current().id()).await);
+        }
+        let mut threads = HashSet::new();
+        for (go_on, coroutine) in lost {
+            go_on.send(()).unwrap();
+            threads.insert(coroutine.await.unwrap());
+        }
+        assert_eq!(threads.len(), 6);
+        // Nor are they too many afterwards.
+        let (go_on, coroutine) = spawn_on_lost_thread(|| ()).await;
+        go_on.send(()).unwrap();
+        coroutine.await.unwrap();
     });
 }

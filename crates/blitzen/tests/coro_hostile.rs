@@ -2,12 +2,12 @@
 
 mod coro_common;
 
-use std::future::{pending, poll_fn};
-use std::pin::pin;
+use std::future::{Future, pending, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use blitzen::channel::oneshot;
@@ -325,5 +325,143 @@ fn a_coroutine_that_aborts_itself_beside_a_scope_waits_for_the_scope() {
             assert!(coroutine.await.unwrap_err().is_cancelled());
         });
         assert_eq!(*ends.lock().unwrap(), ["child", "coroutine"]);
+    }
+}
+
+#[test]
+fn an_abort_takes_effect_when_a_shield_of_the_coroutine_ends_in_another_task() {
+    for runtime in runtimes() {
+        for _ in 0..20 {
+            runtime.block_on(async {
+                let (finish, finishing) = oneshot::channel::<()>();
+                let (hand_over, handed_over) = oneshot::channel();
+                let coroutine = spawn(move || {
+                    let mut shielded = Box::pin(task::shield(finishing));
+                    block_on(poll_fn(|cx| match shielded.as_mut().poll(cx) {
+                        Poll::Pending => Poll::Ready(()),
+                        Poll::Ready(_) => unreachable!("nobody has sent"),
+                    }));
+                    let other = blitzen::spawn(shielded);
+                    assert!(hand_over.send(other).is_ok());
+                    block_on(pending::<()>());
+                });
+                let other = handed_over.await.unwrap();
+                coroutine.abort();
+                for _ in 0..20 {
+                    task::yield_now().await; // until the coroutine has looked, mostly
+                }
+                finish.send(()).unwrap();
+                other.await.unwrap().unwrap();
+                assert!(coroutine.await.unwrap_err().is_cancelled());
+            });
+        }
+    }
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_the_task_shields_of_coroutines() {
+    for is_aborted in [false, true] {
+        for is_leaked in [false, true] {
+            for runtime in runtimes() {
+                let dropped = Arc::new(AtomicUsize::new(0));
+                let (waits, is_waiting) = oneshot::channel();
+                let counted = Counted(dropped.clone());
+                runtime.block_on(async {
+                    let coroutine = spawn(move || {
+                        let mut shielded = Box::pin(task::shield(async {
+                            let _counted = counted;
+                            pending::<()>().await
+                        }));
+                        let mut waits = Some(waits);
+                        block_on(poll_fn(|cx| {
+                            assert!(shielded.as_mut().poll(cx).is_pending());
+                            if let Some(waits) = waits.take() {
+                                waits.send(()).unwrap();
+                            }
+                            match is_leaked {
+                                true => Poll::Ready(()),
+                                false => Poll::Pending,
+                            }
+                        }));
+                        std::mem::forget(shielded);
+                        block_on(pending::<()>());
+                    });
+                    is_waiting.await.unwrap();
+                    if is_aborted {
+                        coroutine.abort();
+                    }
+                });
+                drop(runtime);
+                assert_eq!(dropped.load(SeqCst), usize::from(!is_leaked));
+            }
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(
+    any(windows, blitzen_baton),
+    ignore = "code that blocks the thread of a coroutine blocks its worker"
+)]
+fn a_coroutine_that_drops_its_runtime_does_not_wait_for_what_waits_for_its_thread() {
+    let runtime = multi(1);
+    let handle = runtime.handle().clone();
+    let (done, doing) = std_mpsc::channel();
+    let outside = current();
+    let _entered = handle.enter();
+    let (waits, is_waiting) = oneshot::channel();
+    let other = spawn(move || {
+        waits.send(()).unwrap();
+        block_on(pending::<()>())
+    });
+    outside.block_on(is_waiting).unwrap();
+    let (begin, has_begun) = oneshot::channel();
+    let job = task::spawn_blocking(move || {
+        begin.send(()).unwrap();
+        block_on(other)
+    });
+    outside.block_on(has_begun).unwrap();
+    drop(spawn(move || {
+        task::block_in_place(|| drop(runtime));
+        done.send(()).unwrap();
+    }));
+    doing.recv().unwrap();
+    assert!(outside.block_on(job).unwrap().unwrap_err().is_cancelled());
+}
+
+#[test]
+fn a_destructor_of_the_awaited_future_may_wait_although_the_coroutine_is_aborted() {
+    struct WaitsOnDrop(Arc<AtomicUsize>, Option<oneshot::Sender<()>>);
+    impl Future for WaitsOnDrop {
+        type Output = ();
+        fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            self.1
+                .take()
+                .into_iter()
+                .for_each(|polled| polled.send(()).unwrap());
+            Poll::Pending
+        }
+    }
+    impl Drop for WaitsOnDrop {
+        fn drop(&mut self) {
+            coro::yield_now();
+            let answer = block_on(async {
+                task::yield_now().await;
+                blitzen::spawn(async { 3 }).await.unwrap()
+            });
+            self.0.fetch_add(answer, SeqCst);
+        }
+    }
+    for runtime in runtimes() {
+        let waited = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (polled, is_polled) = oneshot::channel();
+            let future = WaitsOnDrop(waited.clone(), Some(polled));
+            let coroutine = spawn(move || block_on(future));
+            is_polled.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(waited.load(SeqCst), 3);
     }
 }

@@ -4,7 +4,7 @@ mod coro_common;
 
 use std::cell::Cell;
 use std::future::pending;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, Mutex, mpsc as std_mpsc};
@@ -283,5 +283,36 @@ fn a_scope_whose_children_are_refused_by_a_closed_runtime_panics() {
         }
         drop(runtime);
         assert!(ending.try_recv().is_ok());
+    }
+}
+
+#[test]
+fn a_childs_panic_whose_payload_panics_is_dropped_when_the_parent_is_cancelled() {
+    struct PanicsOnDrop(Arc<AtomicUsize>);
+    impl Drop for PanicsOnDrop {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, SeqCst);
+            panic!("a payload");
+        }
+    }
+    for runtime in runtimes() {
+        let dropped = Arc::new(AtomicUsize::new(0));
+        runtime.block_on(async {
+            let (waits, is_waiting) = oneshot::channel();
+            let payload = PanicsOnDrop(dropped.clone());
+            let coroutine = spawn(move || {
+                coro::scope(|scope| {
+                    child(scope, move || {
+                        waits.send(()).unwrap();
+                        panic_any(payload);
+                    });
+                    block_on(pending::<()>());
+                });
+            });
+            is_waiting.await.unwrap();
+            coroutine.abort();
+            assert!(coroutine.await.unwrap_err().is_cancelled());
+        });
+        assert_eq!(dropped.load(SeqCst), 1);
     }
 }

@@ -65,7 +65,9 @@ pub use scheduler::{Config, Scheduler, Spawned};
 pub use shutdown::Present;
 pub use task_shard::TaskShardRef;
 pub use thread_mark::ThreadMark;
-pub use thread_queue::{PinnedThread, ServeWhileBlocked, restore_pinned_context, yield_in_place};
+pub use thread_queue::{
+    PinnedThread, ServeWhileBlocked, is_pinned_depth, restore_pinned_context, yield_in_place,
+};
 pub use worker::{
     Step, Worker, current_index, defer, end_park, is_recording, record_span_enter, record_span_exit,
 };

@@ -207,13 +207,18 @@ impl Scheduler {
         ThreadMark::set(Role::Working, self)
     }
 
+    /// Whether the calling thread must not wait for others of the scheduler: it runs a worker of it,
+    /// or did, and has pinned tasks, for which they may be waiting.
+    pub fn must_not_wait_here(&self) -> bool {
+        self.is_counted_here() && thread_queue::has_tasks()
+    }
+
     /// Waits for the end of the shutdown, or, on a thread that runs a worker of this
     /// scheduler, until all other threads have left; cancels late tasks meanwhile. Returns false if
     /// `timeout` passes first.
     pub fn wait_stopped(&self, timeout: Option<Duration>) -> bool {
         let own = usize::from(self.is_counted_here());
-        // Other threads may be waiting for pinned tasks of this one.
-        if own == 1 && thread_queue::has_tasks() {
+        if self.must_not_wait_here() {
             return *self.presence.stopped.lock();
         }
         // Acquire, met by the AcqRel of those that leave: what they did is over.

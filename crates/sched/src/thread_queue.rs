@@ -57,8 +57,8 @@ thread_local_const! {
 pub(crate) struct ThreadQueue {
     this: Weak<ThreadQueue>,
     scheduler: Arc<Scheduler>,
-    /// How many runtimes the thread has entered when it polls a task.
-    depth: usize,
+    /// How many runtimes the thread has entered when it polls a task in its run loop.
+    depth: Cell<usize>,
     /// Reached by the thread only.
     local: UnsafeCell<TaskQueue>,
     /// Whether the last turn was this queue's, and the next one is that of the worker's own.
@@ -68,7 +68,7 @@ pub(crate) struct ThreadQueue {
     pinned: PinnedCount,
 }
 
-// SAFETY: `local` and `was_last` are reached by the queue's thread only; tasks may be sent.
+// SAFETY: `local`, `was_last` and `depth` are reached by the queue's thread only; tasks may be sent.
 unsafe impl Sync for ThreadQueue {}
 // SAFETY: as above: whoever drops it last finds `local` empty (P3).
 unsafe impl Send for ThreadQueue {}
@@ -91,7 +91,7 @@ impl ThreadQueue {
         Arc::new_cyclic(|this| Self {
             this: this.clone(),
             scheduler,
-            depth,
+            depth: Cell::new(depth),
             local: UnsafeCell::new(TaskQueue::new()),
             was_last: Cell::new(false),
             inbox: Inbox::new(wakeup),
@@ -410,7 +410,7 @@ fn serve(
         if scheduler.is_closed() {
             if !is_aborted {
                 is_aborted = true;
-                scheduler.for_each_list(OwnedTasks::abort_unwinding); // P1
+                scheduler.for_each_list(OwnedTasks::close_unwinding); // P1
             }
             // Pinned tasks may wait for these. Futures that are not `Send` are left to their
             // own thread, which waits for this one.
@@ -448,6 +448,7 @@ impl PinnedThread {
         let Self { scheduler, queue } = self;
         let counted = scheduler.mark_thread();
         let host = ThreadHost::new(scheduler.clone(), 0, context_depth());
+        queue.depth.set(context_depth());
         let _ = host.queue.set(queue.clone());
         let hosting = host.enter();
         scheduler.world().serve_pinned(&mut |waker, park| {
@@ -578,7 +579,7 @@ impl Schedule for PinnedSchedule {
     #[inline]
     fn next_in_row(ended: &RunOutcome) -> Option<Runnable> {
         let queue = here()?;
-        if context_depth() != queue.depth {
+        if context_depth() != queue.depth.get() {
             return None;
         }
         let is_complete = match ended {
@@ -679,6 +680,11 @@ pub fn restore_pinned_context(depth: usize) {
     if let Some(queue) = here() {
         queue.scheduler.world().restore_context(depth);
     }
+}
+
+/// Whether the calling thread has entered `depth` runtimes when its run loop polls pinned tasks.
+pub fn is_pinned_depth(depth: usize) -> bool {
+    here().is_some_and(|queue| queue.depth.get() == depth)
 }
 
 /// Lets the calling thread run its pinned tasks while it blocks: what it waits for may depend

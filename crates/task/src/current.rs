@@ -148,11 +148,12 @@ pub fn is_cancel_due() -> bool {
     task().is_some_and(|task| unsafe { task.as_ref() }.state.load().is_cancel_due())
 }
 
-/// Lets a cancellation of the current task take effect when its poll ends.
-pub fn stop_unwinding_itself() {
+/// Lets a cancellation of the current task, whose future has unwound itself, take effect when its
+/// poll ends, whatever shields were left behind.
+pub fn end_unwinding() {
     if let Some(task) = task() {
         // SAFETY: a current task is alive.
-        unsafe { task.as_ref() }.state.stop_unwinding_itself();
+        unsafe { task.as_ref() }.state.end_unwinding();
     }
 }
 

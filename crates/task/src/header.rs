@@ -84,7 +84,7 @@ pub trait Schedule: Send + Sync + 'static {
     /// Whether the future of a task that has been polled ends on its own when the task is
     /// cancelled. It is polled then, asks
     /// [`current::is_cancel_requested`](crate::current::is_cancel_requested), and has to call
-    /// [`current::stop_unwinding_itself`](crate::current::stop_unwinding_itself) in the end.
+    /// [`current::end_unwinding`](crate::current::end_unwinding) in the end.
     const UNWINDS: bool = false;
 
     /// Whether [`next_in_row`](Self::next_in_row) may return a task.

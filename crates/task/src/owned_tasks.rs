@@ -99,13 +99,14 @@ impl OwnedTasks {
     }
 
     /// Asks every task whose future unwinds itself to end, as
-    /// [`AbortHandle::abort`](crate::AbortHandle::abort) does.
-    pub fn abort_unwinding(&self) {
+    /// [`AbortHandle::abort`](crate::AbortHandle::abort) does, but whatever its shields: the runtime
+    /// shuts down.
+    pub fn close_unwinding(&self) {
         let mut woken = Vec::new();
         let tasks = self.tasks.lock();
         tasks.list.for_each(|task| {
             // SAFETY: O1, under the lock.
-            if unsafe { task.as_ref() }.state.cancel_unwinding() != Wake::Nothing {
+            if unsafe { task.as_ref() }.state.close_unwinding() != Wake::Nothing {
                 woken.push(task);
             }
         });

@@ -20,7 +20,7 @@
 //!     and cleared when a poll starts. The poll sees what a wake published before
 //!     that; a wake that comes later causes one more poll.
 //! S3. A cancellation takes effect where the shield depth is zero, or whenever
-//!     the runtime closes.
+//!     the runtime closes. A coroutine that has unwound is not kept by shields either.
 //! S4. The kind of what the task waits for is there while it is `IDLE`, and zero otherwise. The
 //!     [queue link](crate::queue_link) has the rest.
 //! S5. A poll of a task that has a scope with children *holds* the task: it ends with
@@ -30,7 +30,8 @@
 //!     cannot defer it for ever.
 //! S6. A task whose future unwinds (a coroutine) is polled when it is cancelled: the future
 //!     sees that, ends, and lets the cancellation take effect. It is marked with the first poll,
-//!     and from then on not closed but by the thread that polls it.
+//!     and from then on not closed but by the thread that polls it. When the runtime closes, it is
+//!     cancelled, and marked as one that no shield protects.
 //! S7. The route of a task that is `SCHEDULED` is that of the queue it is in, or is
 //!     going into, and only the thread that has its runnable changes it. While the task is
 //!     `RUNNING` the route is that of its next poll: its own, which `start_poll` sets, unless
@@ -56,6 +57,8 @@ use blitzen_util::wait::{PollNote, WaitKind};
 use crate::route::{ROUTE_BITS, Route};
 use crate::snapshot::TaskStatus;
 
+/// The runtime is shutting down, and the future unwinds: shields do not count (S6).
+const UNSHIELDED: u64 = 1 << 11;
 /// A dump wants to know what the next poll waits for.
 const WATCHED: u64 = 1 << 10;
 const ROUTE: Field = Field::new(0, ROUTE_BITS);
@@ -72,7 +75,7 @@ const JOIN_INTEREST: u64 = 1 << 26;
 const DETACHED: u64 = 1 << 27;
 /// The join waker's slot is full, and belongs to the completing side (T5).
 const JOIN_WAKER: u64 = 1 << 28;
-/// The runtime is shutting down: cancellation waits for no shield.
+/// The runtime is shutting down, or the future has unwound: cancellation waits for no shield.
 const CLOSING: u64 = 1 << 29;
 /// A scope listens: the last poll held the task (S5).
 const LISTENS: u64 = 1 << 30;
@@ -327,7 +330,9 @@ impl StateSnapshot {
     #[inline]
     fn must_cancel(self) -> bool {
         self.has(CLOSING)
-            || self.has(CANCELLED) && self.shield_depth() == 0 && !self.has(LISTENS | UNWINDS)
+            || self.has(CANCELLED)
+                && (self.shield_depth() == 0 || self.has(UNSHIELDED))
+                && !self.has(LISTENS | UNWINDS)
     }
 
     /// Whether a cancellation was requested, whether or not it takes effect now.
@@ -507,15 +512,31 @@ impl TaskState {
         })
     }
 
-    /// Requests cancellation of a task whose future unwinds (S6), and of no other.
-    pub(crate) fn cancel_unwinding(&self) -> Wake {
-        match self.load().has(UNWINDS) {
-            true => self.cancel(),
-            false => Wake::Nothing,
-        }
+    /// Requests cancellation of a task whose future unwinds (S6), and of no other, since the runtime
+    /// shuts down.
+    pub(crate) fn close_unwinding(&self) -> Wake {
+        self.update(|snapshot| {
+            let next = snapshot.with(CANCELLED | UNSHIELDED);
+            match snapshot.lifecycle() {
+                COMPLETE => (Wake::Nothing, None),
+                _ if !snapshot.has(UNWINDS) || snapshot.has(UNSHIELDED) => (Wake::Nothing, None),
+                IDLE => (next.enqueue(), Some(next.now(SCHEDULED))),
+                // The future may have looked already.
+                _ => (Wake::Nothing, Some(next.with(NOTIFIED))),
+            }
+        })
     }
 
-    /// Lets a cancellation take effect at the end of the poll, as for any task.
+    /// Lets the cancellation take effect at the end of the poll: the future has unwound (S6), and
+    /// whatever shield is left protects nothing.
+    pub(crate) fn end_unwinding(&self) {
+        self.update(|snapshot| {
+            debug_assert_eq!(snapshot.lifecycle(), RUNNING, "T2");
+            ((), Some(snapshot.without(UNWINDS).with(CLOSING)))
+        });
+    }
+
+    /// Takes back that the future unwinds: it is not polled.
     pub(crate) fn stop_unwinding_itself(&self) {
         // Relaxed: it orders nothing; the next transition publishes it.
         self.0.fetch_and(!UNWINDS, Relaxed);
@@ -679,9 +700,13 @@ impl TaskState {
         self.update(|snapshot| {
             debug_assert_ne!(snapshot.shield_depth(), 0);
             let next = StateSnapshot(snapshot.0 - SHIELD.one());
-            match next.lifecycle() == IDLE && next.must_cancel() {
-                true => (next.enqueue(), Some(next.now(SCHEDULED))),
-                false => (Wake::Nothing, Some(next)),
+            match next.lifecycle() {
+                IDLE if next.is_cancel_due() => (next.enqueue(), Some(next.now(SCHEDULED))),
+                // The future may have looked already (S6): another task may end the shield.
+                RUNNING if next.has(UNWINDS) && next.is_cancel_due() => {
+                    (Wake::Nothing, Some(next.with(NOTIFIED)))
+                }
+                _ => (Wake::Nothing, Some(next)),
             }
         })
     }
@@ -844,9 +869,73 @@ mod tests {
         assert_eq!(state.cancel(), Wake::Nothing);
         assert_eq!(start(), StartPoll::Poll, "S8");
         assert!(state.load().is_cancel_due());
-        state.stop_unwinding_itself();
+        state.end_unwinding();
         assert!(!state.may_stay_running());
         assert_eq!(state.end_yielded(), EndPoll::Cancel);
+    }
+
+    /// Starts a poll of a task whose future unwinds.
+    fn start_unwinding(state: &TaskState) -> StartPoll {
+        state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT)
+    }
+
+    /// A task whose future unwinds, in its first poll, aborted under a shield.
+    fn shielded_unwinding() -> TaskState {
+        let state = TaskState::new(Route::DEFAULT);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        state.raise_shield();
+        assert_eq!(state.cancel(), Wake::Nothing);
+        assert!(!state.load().is_cancel_due());
+        state
+    }
+
+    #[test]
+    fn a_coroutine_whose_last_shield_ends_outside_its_poll_is_polled() {
+        let state = shielded_unwinding();
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.lower_shield(), Wake::Enqueue);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert!(state.load().is_cancel_due());
+    }
+
+    #[test]
+    fn a_coroutine_whose_last_shield_ends_while_it_runs_is_polled_again() {
+        let state = shielded_unwinding();
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert_eq!(state.lower_shield(), Wake::Nothing);
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Idle, "once");
+    }
+
+    #[test]
+    fn a_runtime_that_closes_asks_coroutines_to_end_whatever_their_shields() {
+        let state = shielded_unwinding();
+        assert_eq!(state.close_unwinding(), Wake::Nothing);
+        assert!(state.load().is_cancel_due());
+        let state = shielded_unwinding();
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Idle);
+        assert_eq!(state.close_unwinding(), Wake::Enqueue);
+        assert_eq!(state.close_unwinding(), Wake::Nothing, "once");
+        assert_eq!(start_unwinding(&state), StartPoll::Poll);
+        assert!(state.load().is_cancel_due());
+        state.end_unwinding();
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Cancel);
+        let plain = idle();
+        assert_eq!(plain.close_unwinding(), Wake::Nothing);
+        assert!(!plain.load().is_cancel_requested());
+    }
+
+    #[test]
+    fn a_coroutine_that_has_unwound_is_cancelled_although_a_shield_is_left() {
+        let state = shielded_unwinding();
+        state.end_unwinding();
+        assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Cancel);
     }
 
     #[test]
@@ -1539,6 +1628,32 @@ mod model {
             let aborted = aborter.join().unwrap();
             assert!((left == Wake::Enqueue) ^ (aborted == Wake::Enqueue));
             assert_eq!(state.start_poll(Route::DEFAULT), StartPoll::Cancel);
+        });
+    }
+
+    #[test]
+    fn the_end_of_the_last_shield_of_an_aborted_coroutine_is_followed_by_a_poll() {
+        loom::model(|| {
+            let state = Arc::new(TaskState::new(Route::DEFAULT));
+            let start = |state: &TaskState| {
+                let start = state.start_poll_of(Route::DEFAULT, true, || Route::DEFAULT);
+                assert_eq!(start, StartPoll::Poll);
+            };
+            start(&state);
+            state.raise_shield();
+            assert_eq!(state.cancel(), Wake::Nothing);
+            assert_eq!(state.end_waiting(PollNote::EMPTY), EndPoll::Reschedule);
+            start(&state);
+            let other = thread::spawn({
+                let state = state.clone();
+                move || state.lower_shield()
+            });
+            let has_seen = state.load().is_cancel_due(); // as the future looks
+            let ended = state.end_waiting(PollNote::EMPTY);
+            let woken = other.join().unwrap();
+            let polls = (ended == EndPoll::Reschedule) as u32 + (woken == Wake::Enqueue) as u32;
+            assert!(polls <= 1, "queued once");
+            assert!(has_seen || polls == 1, "it sees that it is to end");
         });
     }
 

@@ -382,7 +382,7 @@ fn closing_leaves_tasks_alone_that_unwind_themselves_until_they_are_asked_to_end
     let unwinds = poll_fn(move |_| {
         let _held = &held;
         if current::is_cancel_requested() {
-            current::stop_unwinding_itself();
+            current::end_unwinding();
         }
         Poll::<()>::Pending
     });
@@ -400,7 +400,7 @@ fn closing_leaves_tasks_alone_that_unwind_themselves_until_they_are_asked_to_end
     }
     assert!(other.is_finished() && !unwinding.is_finished());
     assert_eq!((queue.0.owned.len(), drops.load(Relaxed)), (1, 0));
-    queue.0.owned.abort_unwinding();
+    queue.0.owned.close_unwinding();
     queue.run();
     assert!(unwinding.is_finished() && queue.0.owned.is_empty());
     assert_eq!(drops.load(Relaxed), 1);

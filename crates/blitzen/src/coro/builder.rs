@@ -126,8 +126,31 @@ where
     spawn_with(f, DEFAULT_STACK_SIZE, SpawnMeta::caller())
 }
 
+/// The largest function that goes to the stack of its coroutine. `corosensei` moves no more than
+/// 1,024 bytes there, with what the runtime adds; and a large one is moved several times, which takes
+/// longer than an allocation.
+const MAX_MOVED: usize = 512;
+
+#[inline]
 #[track_caller]
 fn spawn_with<F, T>(function: F, stack_size: usize, meta: SpawnMeta) -> JoinHandle<T>
+where
+    F: FnOnce() -> T + Send + 'static,
+    T: Send + 'static,
+{
+    match const { size_of::<F>() <= MAX_MOVED } {
+        true => spawn_small(function, stack_size, meta),
+        false => {
+            // `dyn`: it is called where it is.
+            let function: Box<dyn FnOnce() -> T + Send> = Box::new(function);
+            spawn_small(function, stack_size, meta)
+        }
+    }
+}
+
+/// Spawns a coroutine whose function is not larger than [`MAX_MOVED`].
+#[track_caller]
+fn spawn_small<F, T>(function: F, stack_size: usize, meta: SpawnMeta) -> JoinHandle<T>
 where
     F: FnOnce() -> T + Send + 'static,
     T: Send + 'static,

@@ -27,7 +27,7 @@ use blitzen_util::wait;
 
 use super::inside::{CancelPayload, Inside, Progress, Resume, Resumer, set_current};
 use super::thread_state::{KeptThreadState, ThreadState};
-use crate::runtime::context::{self, KeptContext};
+use crate::runtime::context::{self, KeptContext, OuterContext};
 use crate::runtime::{self, Handle};
 
 /// A future that runs a function on a stack of its own. It is small, since a spawn moves it: all
@@ -69,7 +69,7 @@ where
     #[inline(never)]
     fn start(&mut self, cx: &mut Context<'_>) -> Returned<T> {
         if current::is_cancel_requested() {
-            current::stop_unwinding_itself();
+            current::end_unwinding();
             return None; // the end of the poll cancels it
         }
         let Self::New {
@@ -185,7 +185,7 @@ fn suspended(inside: &Inside, outer: Outer, cx: &mut Context<'_>) {
 struct Outer {
     /// `None` if it is the default one, as nearly always.
     thread_state: Option<Box<ThreadState>>,
-    depth: usize,
+    context: OuterContext,
 }
 
 impl Outer {
@@ -193,7 +193,7 @@ impl Outer {
     #[inline]
     fn install(thread_state: &KeptThreadState, context: KeptContext) -> Self {
         Self {
-            depth: context.install(),
+            context: context.install(),
             thread_state: ThreadState::install_from(thread_state),
         }
     }
@@ -203,7 +203,7 @@ impl Outer {
     fn restore(self, inside: Option<&Inside>) {
         let place = inside.map(|inside| &inside.thread_state);
         ThreadState::put_away_into(self.thread_state, place);
-        if let Some(context) = KeptContext::put_away(self.depth) {
+        if let Some(context) = KeptContext::put_away(self.context) {
             match inside {
                 Some(inside) => inside.context.set(context),
                 // A runtime that the function has entered and not left.
@@ -283,7 +283,7 @@ where
         match result {
             Ok(output) => Poll::Ready(output),
             Err(payload) if payload.is::<CancelPayload>() && current::is_cancel_requested() => {
-                current::stop_unwinding_itself();
+                current::end_unwinding();
                 wait::forget_holds(); // by scopes that were on its stack
                 Poll::Pending // the end of the poll cancels it
             }

@@ -244,9 +244,12 @@ impl Inside {
                 Some(output) => output,
                 None => unreachable!("resumed only when the future is ready"),
             },
-            // Before the panic, so that its destructor may panic too.
+            // Before the panic, so that its destructor may panic too, and shielded, so that it may
+            // wait.
             Resume::Cancelled => {
+                let shielded = self.raise_shield();
                 drop(future);
+                drop(shielded);
                 unwind();
             }
             Resume::Panicked(payload) => resume_unwind(payload),

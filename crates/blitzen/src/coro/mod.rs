@@ -105,6 +105,9 @@ where
 /// It also blocks its thread inside a coroutine while that unwinds, and inside
 /// [`block_in_place`](crate::task::block_in_place).
 ///
+/// If the coroutine is aborted, `future` is dropped before the coroutine unwinds; its destructor may
+/// wait, as in a [`shield`].
+///
 /// # Examples
 ///
 /// ```

@@ -93,13 +93,10 @@ where
             quietly(|| drop(output));
             resume_unwind(payload)
         }
-        (Err(own), Some(payload)) => match own.is::<CancelPayload>() {
-            true => resume_unwind(own),
-            false => {
-                quietly(|| drop(payload));
-                resume_unwind(own)
-            }
-        },
+        (Err(own), Some(payload)) => {
+            quietly(|| drop(payload));
+            resume_unwind(own)
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the runtime keeps in thread-locals for the code that runs, and a suspended coroutine
-//! takes with it: the values of task-locals that it has set, the frames of its context, and
-//! whether it has a budget. Its entered runtimes are in `runtime/context.rs`.
+//! takes with it: the values of task-locals that it has set, the frames of its context, whether
+//! it has a budget, and the `LocalSet` that it has entered. Its entered runtimes are in
+//! `runtime/context.rs`.
 //!
 //! Each of them is a pointer or a flag. So to put them away is to swap a few words, unless the
 //! coroutine is suspended inside the scope of a task-local.
@@ -10,6 +11,8 @@ use std::ptr::null;
 
 use blitzen_task::context::{SavedFrames, has_frames, replace_frames};
 use blitzen_util::coop;
+
+use crate::task::EnteredSet;
 
 thread_local! {
     /// The innermost scope of a task-local that the code of this thread, or of the coroutine that
@@ -131,6 +134,7 @@ pub(super) struct ThreadState {
     /// resumed it.
     frames: SavedFrames,
     is_unconstrained: bool,
+    local_set: EnteredSet,
 }
 
 /// What a suspended coroutine has taken with it. Hardly any has anything.
@@ -168,6 +172,7 @@ impl Default for ThreadState {
             scopes: null(),
             frames: SavedFrames::default(),
             is_unconstrained: false,
+            local_set: EnteredSet::NONE,
         }
     }
 }
@@ -176,13 +181,19 @@ impl ThreadState {
     /// Whether it is the default one.
     #[inline]
     fn is_default(&self) -> bool {
-        self.scopes.is_null() && self.frames.is_empty() && !self.is_unconstrained
+        self.scopes.is_null()
+            && self.frames.is_empty()
+            && !self.is_unconstrained
+            && self.local_set.is_none()
     }
 
     /// Whether the thread has the default one, so that there is nothing to put away.
     #[inline]
     fn is_default_here() -> bool {
-        INNERMOST.get().is_null() && !has_frames() && !coop::is_unconstrained()
+        INNERMOST.get().is_null()
+            && !has_frames()
+            && !coop::is_unconstrained()
+            && !EnteredSet::is_here()
     }
 
     /// [`install`](Self::install) of what a suspended coroutine keeps in `kept`. Returns what the
@@ -214,8 +225,9 @@ impl ThreadState {
     #[cold]
     fn put_away_rare(outer: Option<Box<Self>>, kept: Option<&KeptThreadState>) {
         let inner = outer.map_or_else(Self::default, |outer| *outer).put_away();
-        if let Some(kept) = kept {
-            kept.set(inner);
+        match kept {
+            Some(kept) => kept.set(inner),
+            None => inner.local_set.discard(), // the coroutine has not left it
         }
     }
 
@@ -228,6 +240,7 @@ impl ThreadState {
             // with its frames installed.
             frames: unsafe { replace_frames(self.frames) },
             is_unconstrained: coop::is_unconstrained(),
+            local_set: self.local_set.install(),
         };
         // SAFETY: entered by code that blocks this thread, and has found their slots free before
         // it runs coroutines.
@@ -249,6 +262,7 @@ impl ThreadState {
             // SAFETY: of calls below this one on the thread's stack, which go on after it.
             frames: unsafe { replace_frames(self.frames) },
             is_unconstrained: coop::is_unconstrained(),
+            local_set: self.local_set.install(),
         };
         // SAFETY: entered by the coroutine, which is suspended inside them, or has left them.
         unsafe { take_values(inner.scopes) };

@@ -69,7 +69,7 @@ thread_local! {
 /// Polling the returned future panics unless a task polls it that belongs to the runtime of the
 /// dispatcher and can move. The future given to `block_on` is no task, and the tasks of a
 /// [`LocalSet`](crate::task::LocalSet) or a [`LocalRuntime`](crate::runtime::LocalRuntime) cannot
-/// move; [`Dispatcher::run`] works there. Only [`Dispatcher::unconfined`] works everywhere.
+/// move, nor can coroutines; [`Dispatcher::run`] works there. Only [`Dispatcher::unconfined`] works everywhere.
 pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDispatcher<F> {
     WithDispatcher {
         future,

@@ -430,7 +430,8 @@ impl Builder {
     /// the workers of [`block_in_place`](crate::task::block_in_place). The default is 512.
     ///
     /// They are started when they are needed, and end after
-    /// [`thread_keep_alive`](Self::thread_keep_alive).
+    /// [`thread_keep_alive`](Self::thread_keep_alive). A thread that has lost the worker that it had
+    /// taken over, and runs coroutines until they have ended, is not counted meanwhile.
     ///
     /// # Examples
     ///

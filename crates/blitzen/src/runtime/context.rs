@@ -195,36 +195,58 @@ impl<F: Future> Future for KeepContext<'_, F> {
 #[derive(Default)]
 pub(crate) struct KeptContext(Option<Box<Context>>);
 
+/// What a thread had before it resumed a coroutine.
+#[cfg(feature = "coro")]
+#[derive(Clone, Copy)]
+pub(crate) struct OuterContext {
+    /// How many runtimes it had entered.
+    depth: usize,
+    /// The depth at which the coroutine has entered none; no depth at all if what it had before
+    /// was installed. Then the depth says nothing: a thread that blocks may have entered as many
+    /// runtimes as the coroutine.
+    usual_depth: usize,
+}
+
 #[cfg(feature = "coro")]
 impl KeptContext {
-    /// Makes current what the coroutine has entered; returns how many runtimes the calling thread
-    /// had entered before.
+    /// Makes current what the coroutine has entered; returns what the calling thread had.
     #[inline]
-    pub(crate) fn install(self) -> usize {
+    pub(crate) fn install(self) -> OuterContext {
         let depth = context_depth();
+        let mut usual_depth = depth;
         if let Some(inside) = self.0 {
             drop(inside.install());
+            usual_depth = usize::MAX;
         }
-        depth
+        OuterContext { depth, usual_depth }
     }
 
-    /// Leaves what the coroutine has entered, and returns that, if there is something. The calling thread has entered
-    /// `depth` runtimes again, the last of which is the coroutine's.
+    /// Leaves what the coroutine has entered, and returns that, if there is something. The calling
+    /// thread has entered as many runtimes again as `outer` says, the last of which is the
+    /// coroutine's.
     #[inline]
-    pub(crate) fn put_away(depth: usize) -> Option<Self> {
-        (context_depth() != depth).then(|| Self::put_away_inside(depth))
+    pub(crate) fn put_away(outer: OuterContext) -> Option<Self> {
+        (context_depth() != outer.usual_depth).then(|| Self::put_away_inside(outer.depth))
     }
 
     #[cold]
     fn put_away_inside(depth: usize) -> Self {
+        // The coroutine has left what it had entered, so that it needs nothing of its own.
+        let has_left_all = blitzen_sched::is_pinned_depth(context_depth());
         let nothing = Context {
             runtime: None,
             timers: None,
             depth,
         };
-        let inside = nothing.install().map(Box::new);
+        let inside = nothing.install();
         blitzen_sched::restore_pinned_context(depth);
-        Self(inside)
+        match has_left_all {
+            true => {
+                quietly(|| drop(inside)); // its last handle runs foreign code
+                Self(None)
+            }
+            false => Self(inside.map(Box::new)),
+        }
     }
 }
 

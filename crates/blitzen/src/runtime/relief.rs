@@ -10,6 +10,9 @@
 //!     runtime shuts down, each worker that waits gets a thread of its own, on which it
 //!     leaves at once: its own thread may be waiting for a timer or a socket of the worker,
 //!     which nobody serves any more.
+//!     A relief thread that has lost its worker again and has coroutines, which it runs until they
+//!     have ended, is not counted meanwhile: they may live as long as the runtime. It is counted
+//!     again afterwards, or ends if there are enough.
 //! L2. Of the threads that wait, at most one for each worker stays, and only for the
 //!     keep-alive.
 
@@ -107,6 +110,23 @@ impl ReliefThreads {
     /// The system has refused the thread that [`send`](Self::send) asked for.
     pub(crate) fn not_started(&self) {
         lock(&self.state).end(ReliefThreadKind::Counted);
+    }
+
+    /// Uncounts a relief thread that has coroutines to run and no worker (L1). Returns a relief that
+    /// can have a thread now: it is to be sent again.
+    pub(crate) fn uncount(&self) -> Option<Relief> {
+        let mut state = lock(&self.state);
+        state.end(ReliefThreadKind::Counted);
+        state.waiting.iter_mut().find_map(Option::take)
+    }
+
+    /// Counts such a thread again; returns false if there are too many, and it has to end.
+    #[must_use]
+    pub(crate) fn recount(&self) -> bool {
+        let mut state = lock(&self.state);
+        let has_room = state.threads < self.max_threads;
+        state.threads += usize::from(has_room);
+        has_room
     }
 
     /// Waits on the calling thread for a worker to relieve; `None` if there is none

@@ -138,7 +138,12 @@ pub(crate) fn shut_down(handle: &Handle, wait: ShutdownWait) -> Result<(), Strag
     // Before the pool: its threads may be waiting for sockets or timers.
     inner.world().shut_sources();
     inner.world().shut_timers();
-    let blocking_threads = inner.pool().wait(left());
+    // Its threads may be waiting for coroutines of this one.
+    let pool_limit = match inner.scheduler().must_not_wait_here() {
+        true => Some(Duration::ZERO),
+        false => left(),
+    };
+    let blocking_threads = inner.pool().wait(pool_limit);
     if stopped {
         inner.world().join_threads();
     }

@@ -41,9 +41,18 @@ use super::timers::{self, TimeOptions, Timers};
 use super::worker_drivers::WorkerDrivers;
 use crate::net::SocketMode;
 
-/// After how long a worker with many stacks that it does not need gives back more of them.
+/// After how long a thread with many stacks that it does not need gives back more of them.
 #[cfg(feature = "coro")]
 const UNTIL_NEXT_TRIM: Duration = Duration::from_millis(100);
+
+/// Gives back stacks that the calling thread, which has nothing to do, does not need. Returns after
+/// how long it should do that again.
+fn trim_stacks() -> Option<Duration> {
+    cfg_select! {
+        feature = "coro" => blitzen_stack::trim().then_some(UNTIL_NEXT_TRIM),
+        _ => None,
+    }
+}
 
 /// The builder's settings for tasks.
 pub(crate) struct TaskOptions {
@@ -253,6 +262,7 @@ impl RealWorld {
         // No shutdown waits for a relief thread before it has a worker.
         let mark = || None;
         let started = self.start_inside(name, mark, move || {
+            RELIEF_COUNT.set(ReliefCount::Counted);
             run_relief(relief, &world);
             run_reliefs(&world, ReliefThreadKind::Counted);
         });
@@ -477,10 +487,9 @@ impl World for SchedulerWorld {
         let parker = Arc::new(BlockOnParker::new());
         let _counted = count_thread(&*self.0, parker.clone());
         stop_counting_as_blocking(&self.0);
+        let _uncounted = UncountedRelief::begin(&self.0);
         serve(Waker::from(parker.clone()), &mut || {
-            #[cfg(feature = "coro")]
-            blitzen_stack::trim();
-            parker.park(&self.0);
+            parker.park_at_most(&self.0, trim_stacks());
         });
     }
 
@@ -528,10 +537,7 @@ impl World for SchedulerWorld {
 
     fn before_park(&self, _worker: usize) -> Option<Duration> {
         call(&self.0.hooks.on_park);
-        cfg_select! {
-            feature = "coro" => blitzen_stack::trim().then_some(UNTIL_NEXT_TRIM),
-            _ => None,
-        }
+        trim_stacks()
     }
 
     fn after_unpark(&self, _worker: usize) {
@@ -581,6 +587,45 @@ thread_local! {
     static LOST_WORKER: Cell<bool> = const { Cell::new(false) };
     /// Whether this thread counts as blocking work, since it has lost its worker.
     static IS_BLOCKING_WORK: Cell<bool> = const { Cell::new(false) };
+    /// Whether this thread counts as a relief thread.
+    static RELIEF_COUNT: Cell<ReliefCount> = const { Cell::new(ReliefCount::Never) };
+}
+
+/// Whether a thread counts as a relief thread (`relief.rs`, L1).
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReliefCount {
+    /// It is none.
+    Never,
+    Counted,
+    /// It is none any more: there are enough.
+    Surplus,
+}
+
+/// The calling thread has no worker, and runs its pinned tasks until this is dropped. If it is a
+/// relief thread, it is not counted meanwhile.
+struct UncountedRelief<'a>(Option<&'a RealWorld>);
+
+impl<'a> UncountedRelief<'a> {
+    fn begin(world: &'a Arc<RealWorld>) -> Self {
+        if RELIEF_COUNT.get() != ReliefCount::Counted {
+            return Self(None);
+        }
+        if let Some(relief) = world.relief_threads.uncount() {
+            world.relieve(relief);
+        }
+        Self(Some(world))
+    }
+}
+
+impl Drop for UncountedRelief<'_> {
+    fn drop(&mut self) {
+        if let Some(world) = self.0 {
+            RELIEF_COUNT.set(match world.relief_threads.recount() {
+                true => ReliefCount::Counted,
+                false => ReliefCount::Surplus,
+            });
+        }
+    }
 }
 
 /// The main function of a worker's thread, inside its runtime.
@@ -593,7 +638,9 @@ fn run_worker(worker: Worker, world: &RealWorld) {
 
 /// Relieves workers as long as there are any that need it.
 fn run_reliefs(world: &RealWorld, kind: ReliefThreadKind) {
-    while let Some(relief) = world.relief_threads.wait(kind) {
+    while RELIEF_COUNT.get() != ReliefCount::Surplus
+        && let Some(relief) = world.relief_threads.wait(kind)
+    {
         run_relief(relief, world);
     }
 }

@@ -110,6 +110,8 @@ impl<T> ThreadBound<T> {
 thread_local! {
     /// The set that is being polled, or has been entered, on this thread.
     static CURRENT: RefCell<Option<Arc<LocalShared>>> = const { RefCell::new(None) };
+    /// Whether there is one: cheaper to ask, since it needs no destructor.
+    static HAS_CURRENT: Cell<bool> = const { Cell::new(false) };
     /// The set that is being polled on this thread: the innermost, if they are nested.
     static POLLING: Cell<*const LocalShared> = const { Cell::new(ptr::null()) };
 }
@@ -141,9 +143,50 @@ impl Drop for CurrentSetGuard {
 
 /// Replaces the current set. A thread that is ending has none.
 fn replace_current(set: Option<Arc<LocalShared>>) -> Option<Arc<LocalShared>> {
-    CURRENT
-        .try_with(|current| current.replace(set))
-        .unwrap_or(None)
+    let has_set = set.is_some();
+    match CURRENT.try_with(|current| current.replace(set)) {
+        Ok(before) => {
+            HAS_CURRENT.set(has_set);
+            before
+        }
+        Err(_) => None,
+    }
+}
+
+/// A set that a coroutine, or the thread that resumes it, has entered and not left; null if there is
+/// none. It is not dropped on its own, so that code that hardly ever has one need not look.
+#[cfg(feature = "coro")]
+pub(crate) struct EnteredSet(*const LocalShared);
+
+#[cfg(feature = "coro")]
+impl EnteredSet {
+    pub(crate) const NONE: Self = Self(ptr::null());
+
+    /// Makes this the current set; returns what was so before.
+    pub(crate) fn install(self) -> Self {
+        let before = replace_current(self.into_arc());
+        Self(before.map_or(ptr::null(), Arc::into_raw))
+    }
+
+    fn into_arc(self) -> Option<Arc<LocalShared>> {
+        // SAFETY: from `install`, whose reference goes with it.
+        (!self.is_none()).then(|| unsafe { Arc::from_raw(self.0) })
+    }
+
+    /// Drops it.
+    pub(crate) fn discard(self) {
+        drop(self.into_arc());
+    }
+
+    pub(crate) fn is_none(&self) -> bool {
+        self.0.is_null()
+    }
+
+    /// Whether the calling thread has a current set.
+    #[inline]
+    pub(crate) fn is_here() -> bool {
+        HAS_CURRENT.get()
+    }
 }
 
 /// Marks a set as being polled until it is dropped. Unlike a [`CurrentSetGuard`], it never leaves

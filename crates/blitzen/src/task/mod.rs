@@ -39,7 +39,7 @@ pub use coop::{consume_budget, unconstrained};
 #[doc(inline)]
 pub use join_set::JoinSet;
 #[cfg(feature = "coro")]
-pub(crate) use local::is_polling_local_set;
+pub(crate) use local::{EnteredSet, is_polling_local_set};
 pub use local::{LocalEnterGuard, LocalSet, spawn_local};
 pub use spawn::{id, spawn, try_id};
 pub use task_local::{AccessError, LocalKey};
