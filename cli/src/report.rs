@@ -117,6 +117,13 @@ fn dump_text(dump: &Dump) -> String {
             ),
         };
     }
+    if dump.unresolved_stacks > 0 {
+        let count = dump.unresolved_stacks;
+        let _ = writeln!(
+            text,
+            "{count} stacks without frames: there was no time for them"
+        );
+    }
     text
 }
 
@@ -162,7 +169,7 @@ mod tests {
         let json = r#"{"tasks":[{"id":1,"name":"a","status":"idle","spawned_at":"m.rs:1:2",
             "size":8,"future":"F","wait":{"kind":"join","resource":5,"seconds":2},
             "stacks":[{"kind":"join","frames":["inner","outer"]}]}],
-            "deadlocks":[{"tasks":[1]},{"tasks":[2,3]}]}"#;
+            "deadlocks":[{"tasks":[1]},{"tasks":[2,3]}],"unresolved_stacks":2}"#;
         let text = dump_text(&serde_json::from_str(json).unwrap());
         assert_eq!(
             text,
@@ -170,7 +177,8 @@ mod tests {
              task 1 \"a\" idle: join of task 5 for 2 s (spawned at m.rs:1:2, 8 bytes, F)\n    \
              join\n      inner\n      outer\n\
              futurelock: task 1 waits for a lock of its own\n\
-             deadlock: tasks 2, 3 wait for each other\n"
+             deadlock: tasks 2, 3 wait for each other\n\
+             2 stacks without frames: there was no time for them\n"
         );
     }
 }

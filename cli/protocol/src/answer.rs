@@ -78,6 +78,8 @@ pub struct Dump {
     pub tasks: Vec<Task>,
     /// Tasks that wait for each other.
     pub deadlocks: Vec<Deadlock>,
+    /// How many stacks have no frames, because there was no time to look up their names.
+    pub unresolved_stacks: u64,
 }
 
 /// Tasks that wait for each other's locks.
