@@ -108,8 +108,12 @@ fn dump_text(dump: &Dump) -> String {
     }
     for deadlock in &dump.deadlocks {
         let tasks: Vec<_> = deadlock.tasks.iter().map(u64::to_string).collect();
-        let _ = match deadlock.tasks.as_slice() {
-            [task] => writeln!(text, "futurelock: task {task} waits for a lock of its own"),
+        let _ = match (deadlock.kind.as_str(), deadlock.tasks.as_slice()) {
+            ("futurelock", [task]) => {
+                writeln!(text, "futurelock: task {task} waits for a lock of its own")
+            }
+            ("self-join", [task]) => writeln!(text, "deadlock: task {task} waits for its own end"),
+            (_, [task]) => writeln!(text, "deadlock: task {task} waits for itself"),
             _ => writeln!(
                 text,
                 "deadlock: tasks {} wait for each other",
@@ -169,7 +173,8 @@ mod tests {
         let json = r#"{"tasks":[{"id":1,"name":"a","status":"idle","spawned_at":"m.rs:1:2",
             "size":8,"future":"F","wait":{"kind":"join","resource":5,"seconds":2},
             "stacks":[{"kind":"join","frames":["inner","outer"]}]}],
-            "deadlocks":[{"tasks":[1]},{"tasks":[2,3]}],"unresolved_stacks":2}"#;
+            "deadlocks":[{"kind":"futurelock","tasks":[1]},{"kind":"self-join","tasks":[4]},
+            {"tasks":[5]},{"kind":"deadlock","tasks":[2,3]}],"unresolved_stacks":2}"#;
         let text = dump_text(&serde_json::from_str(json).unwrap());
         assert_eq!(
             text,
@@ -177,6 +182,8 @@ mod tests {
              task 1 \"a\" idle: join of task 5 for 2 s (spawned at m.rs:1:2, 8 bytes, F)\n    \
              join\n      inner\n      outer\n\
              futurelock: task 1 waits for a lock of its own\n\
+             deadlock: task 4 waits for its own end\n\
+             deadlock: task 5 waits for itself\n\
              deadlock: tasks 2, 3 wait for each other\n\
              2 stacks without frames: there was no time for them\n"
         );

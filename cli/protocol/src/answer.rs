@@ -82,10 +82,12 @@ pub struct Dump {
     pub unresolved_stacks: u64,
 }
 
-/// Tasks that wait for each other's locks.
+/// Tasks that wait for each other's locks, or for each other's end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Deadlock {
+    /// `deadlock`, `futurelock` or `self-join`; empty if the program does not say it.
+    pub kind: String,
     /// The tasks, each of which waits for the next one.
     pub tasks: Vec<u64>,
 }

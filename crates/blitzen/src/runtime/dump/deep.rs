@@ -210,7 +210,8 @@ impl Dump {
     ///
     /// Its field `tasks` is an array of objects with the fields of
     /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
-    /// fields `kind` and `frames`. Its field `deadlocks` is an array of objects with the field
+    /// fields `kind` and `frames`. Its field `deadlocks` is an array of objects with the fields
+    /// `kind` (`deadlock`, `futurelock`, or `self-join` for a task that waits for its own end) and
     /// `tasks`, an array of ids. Its field `unresolved_stacks` is what
     /// [`unresolved_stacks`](Self::unresolved_stacks) returns.
     ///
