@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use blitzen_sched::{LongPoll, PollWatch};
 use blitzen_task::glue::id_number;
+use blitzen_util::lock_owner;
 
 use super::system_call::{ThreadActivity, activity_of};
 use super::{Lint, LintKind};
-use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, find_deadlocks};
+use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, WaitKind, find_deadlocks};
 use crate::runtime::inner::Inner;
 use crate::runtime::stack_sample::{addresses_of, calls_at};
 
@@ -207,9 +208,7 @@ impl Detector {
         let alive: HashSet<u64> = tasks.iter().map(|task| id_number(task.id())).collect();
         self.reported.retain(|(_, id)| alive.contains(id));
         let mut lints = tasks.lints();
-        let waits_for_known_owner =
-            |task: &ListedTask| task.wait().is_some_and(|wait| wait.owner().is_some());
-        if tasks.iter().any(waits_for_known_owner) {
+        if tasks.iter().any(may_be_deadlocked) {
             let list = || TaskList::new(runtime.scheduler(), runtime.world().clock());
             lints.extend(find_deadlocks(list).into_iter().map(Lint::of_deadlock));
         }
@@ -238,6 +237,13 @@ impl Window {
             pool_queue: runtime.pool().queued(),
         }
     }
+}
+
+/// Whether a task waits for a lock or a task that a deadlock can be made of.
+fn may_be_deadlocked(task: &ListedTask) -> bool {
+    task.wait().is_some_and(|wait| {
+        wait.owner().is_some() || wait.kind() == WaitKind::Join && lock_owner::has_notes()
+    })
 }
 
 /// The task at an address, if there is one.
