@@ -220,6 +220,44 @@ fn queued_tasks_are_starved_while_all_threads_are_stuck() {
 }
 
 #[test]
+fn tasks_that_run_in_the_place_of_a_stuck_worker_are_not_starved() {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1);
+    let (runtime, lints) = linted(builder);
+    let (release_worker, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    runtime.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    has_begun.recv().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    for _ in 0..3 {
+        let is_over = is_over.clone();
+        runtime.spawn(async move {
+            while !is_over.load(Relaxed) {
+                yield_now().await;
+            }
+        });
+    }
+    // Each task that has lost its waker is found a second later at the latest, and that is how
+    // the time passes here. Once the first one is found, it is clear that tasks run.
+    for _ in 0..3 {
+        runtime.block_on(runtime.spawn(yield_now())).unwrap();
+        runtime.spawn(pending::<()>());
+        loop {
+            let lint = lints.recv_timeout(FOREVER).unwrap();
+            assert_ne!(lint.kind(), LintKind::Starved, "{lint}");
+            if lint.kind() == LintKind::LostWaker {
+                break;
+            }
+        }
+    }
+    is_over.store(true, Relaxed);
+    drop(release_worker);
+}
+
+#[test]
 fn a_pool_without_a_free_thread_is_reported() {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).max_blocking_threads(1);
