@@ -50,7 +50,7 @@ pub struct Stats {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Worker {
-    /// `running` or `parked`.
+    /// `running`, `parked`, or `blocking` if its thread is in `block_in_place`.
     pub state: String,
     /// The task that it polls.
     pub task: Option<u64>,

@@ -162,6 +162,39 @@ fn a_client_sees_the_runtime_although_its_worker_is_stuck() {
 }
 
 #[test]
+fn a_worker_whose_thread_blocks_in_place_is_not_parked() {
+    let folder = Folder::new("blocking");
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .console_at(folder.socket())
+        .build()
+        .unwrap();
+    let mut client = Client::connect(&folder.socket());
+    let (begun, has_begun) = mpsc::channel();
+    let block_in_place = || {
+        let (begun, (release, wait)) = (begun.clone(), mpsc::channel::<()>());
+        runtime.spawn(async move {
+            blitzen::task::block_in_place(|| {
+                begun.send(()).unwrap();
+                let _ = wait.recv();
+            });
+        });
+        has_begun.recv().unwrap();
+        release
+    };
+    // A thread goes on with the worker of the first one, and none is left for the second.
+    let releases = [block_in_place(), block_in_place()];
+    let stats = client.ask("stats");
+    assert!(
+        stats.contains(r#""workers":[{"state":"blocking","task":null,"#),
+        "{stats}"
+    );
+    drop(releases);
+    while !client.ask("stats").contains(r#""state":"parked""#) {}
+}
+
+#[test]
 fn the_lints_of_a_runtime_are_kept_for_its_console() {
     let folder = Folder::new("lints");
     let mut builder = Builder::new_multi_thread();
