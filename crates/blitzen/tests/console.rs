@@ -3,13 +3,14 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
 
 use blitzen::runtime::lint::LintKind;
@@ -293,11 +294,22 @@ fn more_clients_than_are_served_are_told_so() {
 #[test]
 fn a_dump_during_the_shutdown_ends_with_it_and_the_socket_is_removed() {
     let folder = Folder::new("shutdown");
-    let runtime = runtime_at(&folder.socket());
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .console_at(folder.socket())
+        .build()
+        .unwrap();
     let release = block_worker(&runtime);
+    let (polled, polls) = mpsc::channel();
+    runtime.spawn(poll_fn::<(), _>(move |_| {
+        polled.send(()).unwrap();
+        Poll::Pending
+    }));
+    polls.recv().unwrap();
     let mut idle = Client::connect(&folder.socket());
     let mut client = Client::connect(&folder.socket());
     client.send(b"dump 10000\n"); // of a worker that is stuck
+    polls.recv().unwrap(); // the dump has begun
     runtime.shutdown_background();
     assert!(!folder.socket().exists());
     // The answer or nothing, and then the end.

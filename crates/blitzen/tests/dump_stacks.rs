@@ -191,6 +191,33 @@ fn dumps_harm_no_task_that_ends_is_aborted_or_shut_down_meanwhile() {
     }
 }
 
+#[test]
+fn a_dump_that_waits_for_a_stuck_worker_ends_with_the_runtime() {
+    let runtime = runtime(2);
+    let (begun, beginning) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    runtime.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    beginning.recv().unwrap();
+    let (polled, polls) = mpsc::channel();
+    runtime.spawn(poll_fn::<(), _>(move |_| {
+        polled.send(()).unwrap();
+        Poll::Pending
+    }));
+    polls.recv().unwrap();
+    let (dumped, dump) = mpsc::channel();
+    let handle = runtime.handle().clone();
+    thread::spawn(move || dumped.send(handle.dump_within(Duration::from_secs(3_600))));
+    polls.recv().unwrap(); // the dump has begun
+    assert!(dump.try_recv().is_err(), "it waits for the stuck worker");
+    runtime.shutdown_background();
+    let dump = dump.recv_timeout(Duration::from_secs(60));
+    assert_eq!(dump.expect("it ends").iter().len(), 2);
+    drop(release);
+}
+
 /// Has `count` tasks wait at one place until the sender is dropped.
 fn spawn_waiting(runtime: &Runtime, count: usize) -> watch::Sender<()> {
     let (tx, rx) = watch::channel(());
