@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+#[cfg(unix)]
 use std::thread;
 
 use blitzen::runtime::{Builder, Handle, TraceMode};
@@ -89,7 +90,7 @@ fn read_and_check(console: &Path, names: &Names) -> usize {
     stream.read_line(&mut line).unwrap(); // the greeting
     let mut latest = HashMap::new();
     let mut seen = 0;
-    for _ in 0..8 * COPIES {
+    for _ in 0..4 * COPIES {
         stream.get_mut().write_all(b"events\n").unwrap();
         line.clear();
         stream.read_line(&mut line).unwrap();
