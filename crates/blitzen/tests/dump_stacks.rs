@@ -245,7 +245,7 @@ fn tasks_that_wait_at_the_same_place_share_the_names_of_their_calls() {
 
 #[test]
 fn a_dump_says_how_many_stacks_it_had_no_time_for() {
-    const TASKS: usize = 20_000;
+    const TASKS: usize = 4_000;
     let runtime = runtime(2);
     let tx = spawn_waiting(&runtime, TASKS);
     for limit in [1, 10, 100, 1_000].map(Duration::from_millis) {
