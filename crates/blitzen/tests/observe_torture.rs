@@ -23,7 +23,7 @@ use observe_common::{Decoded, Kind};
 const WORKERS: usize = 4;
 const PAIRS: usize = 8;
 /// So few that the sanitizers are done with them in seconds.
-const COPIES: usize = 60;
+const COPIES: usize = 25;
 
 /// Names of the tasks, by number.
 type Names = HashMap<u64, String>;
