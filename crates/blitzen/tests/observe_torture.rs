@@ -82,13 +82,13 @@ fn copy_and_check(handle: &Handle, names: &Names) -> usize {
 }
 
 /// Asks a console for the events again and again: they come as they are in the ring of each worker.
-/// Checks that they are in order and whole; returns how many were seen.
+/// Checks that they are whole; returns how many were seen. An event may have a time that was read
+/// a little before that of the event which it follows, so their order is not checked.
 #[cfg(unix)]
 fn read_and_check(console: &Path, names: &Names) -> usize {
     let mut stream = BufReader::new(UnixStream::connect(console).unwrap());
     let mut line = String::new();
     stream.read_line(&mut line).unwrap(); // the greeting
-    let mut latest = HashMap::new();
     let mut seen = 0;
     for _ in 0..4 * COPIES {
         stream.get_mut().write_all(b"events\n").unwrap();
@@ -105,8 +105,7 @@ fn read_and_check(console: &Path, names: &Names) -> usize {
             for event in events.split("],").filter(|event| !event.is_empty()) {
                 let mut fields = event.trim_start_matches('[').split(',');
                 let at_ns: u64 = fields.next().unwrap().parse().unwrap();
-                let before = latest.insert(name.to_owned(), at_ns).unwrap_or(0);
-                assert!(before <= at_ns, "{name}: {event} comes after {before}");
+                assert!(at_ns > 0, "{name}: {event}");
                 if let (Some(r#""poll""# | r#""wake""#), Some(id)) = (fields.next(), fields.next())
                 {
                     let id = id.parse().unwrap();
