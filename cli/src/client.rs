@@ -5,9 +5,14 @@ use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use blitzen_console_protocol::{AnswerHead, Greeting, MAX_GREETING, MAX_HEAD};
 use serde::de::DeserializeOwned;
+
+/// How long to wait for the greeting: longer than the longest dump, after which the program greets
+/// the next client.
+const GREETING_LIMIT: Duration = Duration::from_secs(15);
 
 /// A connection to a program.
 pub(crate) struct Client {
@@ -18,17 +23,30 @@ pub(crate) struct Client {
 impl Client {
     /// Connects to a program: the number of its process, or the path of its socket.
     pub(crate) fn connect(program: &str) -> io::Result<Self> {
-        Self::connect_to(&find(program)?)
+        Self::connect_to(&find(program)?, GREETING_LIMIT)
     }
 
-    pub(crate) fn connect_to(path: &Path) -> io::Result<Self> {
+    /// Connects to the socket at `path`. Waits for the greeting for `limit`.
+    ///
+    /// # Errors
+    /// Those of `connect(2)`; `TimedOut` if the program does not answer.
+    pub(crate) fn connect_to(path: &Path, limit: Duration) -> io::Result<Self> {
         let describe =
             |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mut stream = BufReader::new(UnixStream::connect(path).map_err(describe)?);
+        let stream = UnixStream::connect(path).map_err(describe)?;
+        stream.set_read_timeout(Some(limit))?;
+        let mut stream = BufReader::new(stream);
         let mut line = Vec::new();
-        (&mut stream)
+        let greeting = (&mut stream)
             .take(MAX_GREETING)
-            .read_until(b'\n', &mut line)?;
+            .read_until(b'\n', &mut line);
+        greeting.map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => {
+                describe(io::Error::new(ErrorKind::TimedOut, "does not answer"))
+            }
+            _ => error,
+        })?;
+        stream.get_ref().set_read_timeout(None)?;
         if line.is_empty() {
             let why = "the program has closed the connection: only its owner may look";
             return Err(describe(io::Error::new(ErrorKind::PermissionDenied, why)));

@@ -1,9 +1,9 @@
 //! The commands that write something and end, for scripts.
 
 use std::fmt::Write as _;
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -11,6 +11,9 @@ use std::time::Duration;
 use crate::client::{Client, sockets};
 use crate::view::View;
 use blitzen_console_protocol::Dump;
+
+/// How long a program may take to greet, to be listed by its name.
+const LIST_LIMIT: Duration = Duration::from_secs(2);
 
 /// Writes to standard output. What a program calls its tasks cannot control the terminal.
 pub(crate) fn print(text: &str) -> io::Result<()> {
@@ -25,16 +28,17 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     io::stdout().write_all(harmless.as_bytes())
 }
 
-/// Lists the programs that answer.
+/// Lists the programs that have a console.
 pub(crate) fn list() -> io::Result<()> {
     let mut text = String::new();
     for path in sockets() {
-        // One that does not answer has ended, or is not ours.
-        let Ok(client) = Client::connect_to(&path) else {
-            continue;
+        let title = match Client::connect_to(&path, LIST_LIMIT) {
+            Ok(client) => View::new(client.greeting).title(),
+            Err(error) if error.kind() == ErrorKind::TimedOut => "does not answer".to_owned(),
+            // It has ended, or is not ours.
+            Err(_) => continue,
         };
         let name = path.file_name().unwrap_or_default().display();
-        let title = View::new(client.greeting).title();
         let _ = writeln!(text, "{name:<12} {title}");
     }
     print(&text)
@@ -108,14 +112,25 @@ fn dump_text(dump: &Dump) -> String {
     }
     for deadlock in &dump.deadlocks {
         let tasks: Vec<_> = deadlock.tasks.iter().map(u64::to_string).collect();
-        let _ = match deadlock.tasks.as_slice() {
-            [task] => writeln!(text, "futurelock: task {task} waits for a lock of its own"),
+        let _ = match (deadlock.kind.as_str(), deadlock.tasks.as_slice()) {
+            ("futurelock", [task]) => {
+                writeln!(text, "futurelock: task {task} waits for a lock of its own")
+            }
+            ("self-join", [task]) => writeln!(text, "deadlock: task {task} waits for its own end"),
+            (_, [task]) => writeln!(text, "deadlock: task {task} waits for itself"),
             _ => writeln!(
                 text,
                 "deadlock: tasks {} wait for each other",
                 tasks.join(", ")
             ),
         };
+    }
+    if dump.unresolved_stacks > 0 {
+        let count = dump.unresolved_stacks;
+        let _ = writeln!(
+            text,
+            "{count} stacks without frames: there was no time for them"
+        );
     }
     text
 }
@@ -132,13 +147,28 @@ pub(crate) fn trace(program: &str, file: &Path, period: Option<Duration>) -> io:
     if file == Path::new("-") {
         return io::stdout().write_all(&bytes);
     }
-    let mut out: File = OpenOptions::new()
+    let describe =
+        |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", file.display()));
+    create_private(file)
+        .and_then(|mut out| out.write_all(&bytes))
+        .map_err(describe)
+}
+
+/// Opens a file that only its owner can read, from before it has its content. Never through a link,
+/// which may be somebody else's.
+fn create_private(path: &Path) -> io::Result<File> {
+    let file = OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(true)
+        .truncate(false)
         .mode(0o600)
-        .open(file)?;
-    out.write_all(&bytes)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+        file.set_len(0)?;
+    }
+    Ok(file)
 }
 
 #[cfg(test)]
@@ -162,7 +192,8 @@ mod tests {
         let json = r#"{"tasks":[{"id":1,"name":"a","status":"idle","spawned_at":"m.rs:1:2",
             "size":8,"future":"F","wait":{"kind":"join","resource":5,"seconds":2},
             "stacks":[{"kind":"join","frames":["inner","outer"]}]}],
-            "deadlocks":[{"tasks":[1]},{"tasks":[2,3]}]}"#;
+            "deadlocks":[{"kind":"futurelock","tasks":[1]},{"kind":"self-join","tasks":[4]},
+            {"tasks":[5]},{"kind":"deadlock","tasks":[2,3]}],"unresolved_stacks":2}"#;
         let text = dump_text(&serde_json::from_str(json).unwrap());
         assert_eq!(
             text,
@@ -170,7 +201,10 @@ mod tests {
              task 1 \"a\" idle: join of task 5 for 2 s (spawned at m.rs:1:2, 8 bytes, F)\n    \
              join\n      inner\n      outer\n\
              futurelock: task 1 waits for a lock of its own\n\
-             deadlock: tasks 2, 3 wait for each other\n"
+             deadlock: task 4 waits for its own end\n\
+             deadlock: task 5 waits for itself\n\
+             deadlock: tasks 2, 3 wait for each other\n\
+             2 stacks without frames: there was no time for them\n"
         );
     }
 }

@@ -3,12 +3,17 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::io;
+use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::client::Client;
 use crate::timeline::{CELL_NS, Share, Timeline};
 use blitzen_console_protocol::{Events, Greeting, Lint, Stats, Task, Worker};
+
+/// To list a million tasks takes the program a second. The time until they are asked for again is
+/// this many times as long as the last answer took.
+const TASKS_PAUSE: u32 = 10;
 
 /// How many of the busiest tasks are named.
 const MAX_BUSIEST: usize = 8;
@@ -21,6 +26,8 @@ pub(crate) struct View {
     /// The ones before, for what is counted per second.
     before: Option<Stats>,
     pub(crate) tasks: Vec<Task>,
+    /// Before then, the tasks are not asked for again.
+    next_tasks: Option<Instant>,
     pub(crate) lints: Vec<Lint>,
     pub(crate) timeline: Timeline,
 }
@@ -72,6 +79,11 @@ pub(crate) struct Page<'a> {
     busiest: Vec<(String, f64)>,
 }
 
+/// When tasks that were asked for at `start`, and were there at `end`, are asked for again.
+fn next_tasks(start: Instant, end: Instant) -> Instant {
+    end + end.duration_since(start) * TASKS_PAUSE
+}
+
 impl View {
     pub(crate) fn new(greeting: Greeting) -> Self {
         Self {
@@ -80,10 +92,14 @@ impl View {
         }
     }
 
-    /// Asks for everything again.
+    /// Asks for everything again; for the tasks only if that is not too often.
     pub(crate) fn refresh(&mut self, client: &mut Client) -> io::Result<()> {
         self.set_stats(client.ask_json("stats")?);
-        self.tasks = client.ask_json("tasks")?;
+        let start = Instant::now();
+        if self.next_tasks.is_none_or(|next| start >= next) {
+            self.tasks = client.ask_json("tasks")?;
+            self.next_tasks = Some(next_tasks(start, Instant::now()));
+        }
         self.lints = client.ask_json("lints")?;
         let events: Events = client.ask_json("events")?;
         let stuck = self.stuck_tasks();
@@ -186,8 +202,8 @@ impl View {
             .as_ref()
             .and_then(|before| before.workers.get(index));
         let has_not_parked = before.is_some_and(|before| {
-            let is_running = before.state == "running" && worker.state == "running";
-            is_running && before.park_events == worker.park_events
+            let is_parked = before.state == "parked" || worker.state == "parked";
+            !is_parked && before.park_events == worker.park_events
         });
         match has_not_parked {
             true => 100.0,
@@ -321,6 +337,11 @@ pub(crate) fn sample() -> View {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+    use std::thread;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -361,5 +382,54 @@ mod tests {
         assert_eq!((waits[0].thing.as_str(), waits[0].tasks), ("mutex 0x10", 2));
         assert_eq!(waits[0].longest_seconds, Some(9));
         assert_eq!(waits[0].example, "2 reader");
+    }
+
+    #[test]
+    fn tasks_that_take_long_to_list_are_asked_for_less_often() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert_eq!(next_tasks(start, after(2)), after(2 + 20));
+
+        // A program that notes what it is asked for.
+        let path = std::env::temp_dir().join(format!("blitzen-view-{}", std::process::id()));
+        let listener = UnixListener::bind(&path).unwrap();
+        let program = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let greeting = r#"{"protocol":"blitzen-console","version":1,"pid":1,"program":"p"}"#;
+            writeln!(stream, "{greeting}").unwrap();
+            let mut requests = Vec::new();
+            for request in BufReader::new(stream.try_clone().unwrap()).lines() {
+                let request = request.unwrap();
+                let answer = match request.as_str() {
+                    "stats" | "events" => "{}",
+                    _ => "[]",
+                };
+                write!(stream, "ok 2\n{answer}").unwrap();
+                requests.push(request);
+            }
+            requests
+        });
+        let mut client = Client::connect_to(&path, Duration::from_secs(60)).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let mut view = View::new(client.greeting.clone());
+        view.refresh(&mut client).unwrap();
+        assert!(view.next_tasks.is_some_and(|next| next > start));
+        view.next_tasks = Some(after(3_600));
+        view.refresh(&mut client).unwrap();
+        drop(client);
+        let requests = program.join().unwrap();
+        let first = ["stats", "tasks", "lints", "events"];
+        assert_eq!(requests[..4], first);
+        assert_eq!(requests[4..], ["stats", "lints", "events"]);
+    }
+
+    #[test]
+    fn a_worker_whose_thread_blocks_is_not_idle() {
+        let mut view = sample();
+        let mut stats = sample().stats;
+        stats.workers[0].state = "blocking".into();
+        view.set_stats(stats.clone());
+        view.set_stats(stats);
+        assert_eq!(view.workers()[0].busy_percent, 100.0);
     }
 }

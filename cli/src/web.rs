@@ -5,11 +5,13 @@
 //! W2. The `Host` header must name the loopback interface: a page whose name was made to resolve
 //!     to it is refused.
 //! W3. The page asks nobody else for anything, which its security policy also says.
+//! W4. Anybody on the machine can connect. What that can take is bounded: threads by
+//!     [`MAX_CONNECTIONS`], their time by one deadline for a whole request, and one for its response.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,13 @@ const PAGE: &str = include_str!("page.html");
 const FRESH: Duration = Duration::from_millis(400);
 /// How many tasks a page is sent.
 const MAX_TASKS: usize = 1_000;
+/// How many connections are served at a time. Others wait until they are accepted.
+const MAX_CONNECTIONS: usize = 32;
+/// How long a browser may take to read a response.
+const RESPONSE_LIMIT: Duration = Duration::from_secs(30);
+/// The pause after a connection that could not be accepted or served, such as for want of file
+/// descriptors.
+const FAILURE_PAUSE: Duration = Duration::from_millis(100);
 /// How long a browser may take to send its request, and how long that may be.
 const REQUEST_LIMIT: Duration = Duration::from_secs(5);
 const MAX_REQUEST: u64 = 16 << 10;
@@ -51,13 +60,94 @@ pub(crate) fn run(program: &str, port: u16) -> io::Result<()> {
     let port = listener.local_addr()?.port();
     let token = Arc::new(random_token()?);
     println!("http://127.0.0.1:{port}/{token}/");
-    for stream in listener.incoming() {
-        // A connection that failed concerns only its browser.
-        let Ok(stream) = stream else { continue };
-        let (source, token) = (source.clone(), token.clone());
-        thread::spawn(move || drop(serve(stream, port, &token, &source)));
+    let slots = Arc::new(Slots::new(MAX_CONNECTIONS));
+    loop {
+        let slot = Slots::take(&slots);
+        let served = listener.accept().and_then(|(stream, _)| {
+            let (source, token) = (source.clone(), token.clone());
+            thread::Builder::new().spawn(move || {
+                // A connection that failed concerns only its browser.
+                let _ = serve(&stream, REQUEST_LIMIT, port, &token, &source);
+                drop(slot);
+            })
+        });
+        if served.is_err() {
+            thread::sleep(FAILURE_PAUSE);
+        }
     }
-    Ok(())
+}
+
+/// How many more connections may be served (W4).
+struct Slots {
+    free: Mutex<usize>,
+    on_free: Condvar,
+}
+
+/// The right to serve one; given back on drop.
+struct Slot(Arc<Slots>);
+
+impl Slots {
+    fn new(count: usize) -> Self {
+        Self {
+            free: Mutex::new(count),
+            on_free: Condvar::new(),
+        }
+    }
+
+    /// Waits for a free one.
+    fn take(this: &Arc<Self>) -> Slot {
+        let free = this.free.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = this.on_free.wait_while(free, |free| *free == 0);
+        *waited.unwrap_or_else(PoisonError::into_inner) -= 1;
+        Slot(this.clone())
+    }
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let free = self.0.free.lock();
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        self.0.on_free.notify_one();
+    }
+}
+
+/// A connection whose reads and writes together may last until a deadline.
+struct Limited<'a> {
+    stream: &'a TcpStream,
+    deadline: Instant,
+}
+
+impl<'a> Limited<'a> {
+    fn new(stream: &'a TcpStream, limit: Duration) -> Self {
+        let deadline = Instant::now() + limit;
+        Self { stream, deadline }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.deadline.saturating_duration_since(Instant::now());
+        match left.is_zero() {
+            true => Err(ErrorKind::TimedOut.into()),
+            false => Ok(Some(left)),
+        }
+    }
+}
+
+impl Read for Limited<'_> {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        self.stream.set_read_timeout(self.left()?)?;
+        self.stream.read(bytes)
+    }
+}
+
+impl Write for Limited<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.stream.set_write_timeout(self.left()?)?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 fn random_token() -> io::Result<String> {
@@ -67,10 +157,15 @@ fn random_token() -> io::Result<String> {
 }
 
 /// Answers one request.
-fn serve(mut stream: TcpStream, port: u16, token: &str, source: &Mutex<Source>) -> io::Result<()> {
-    stream.set_read_timeout(Some(REQUEST_LIMIT))?;
-    stream.set_write_timeout(Some(REQUEST_LIMIT))?;
-    let mut lines = BufReader::new((&stream).take(MAX_REQUEST)).lines();
+fn serve(
+    stream: &TcpStream,
+    limit: Duration,
+    port: u16,
+    token: &str,
+    source: &Mutex<Source>,
+) -> io::Result<()> {
+    let request = Limited::new(stream, limit);
+    let mut lines = BufReader::new(request.take(MAX_REQUEST)).lines();
     let request = lines.next().unwrap_or(Ok(String::new()))?;
     let mut host = None;
     for line in lines {
@@ -89,7 +184,7 @@ fn serve(mut stream: TcpStream, port: u16, token: &str, source: &Mutex<Source>) 
         true => respond(&request, token, source),
         false => Response::refusal("403 Forbidden"), // W2
     };
-    response.write_to(&mut stream)
+    response.write_to(&mut Limited::new(stream, RESPONSE_LIMIT))
 }
 
 fn respond(request: &str, token: &str, source: &Mutex<Source>) -> Response {
@@ -183,5 +278,30 @@ impl Response {
             self.body.len()
         )?;
         out.write_all(&self.body)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_that_comes_byte_by_byte_has_one_deadline() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let mut client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let sender = thread::spawn(move || {
+            // Each byte comes long before the deadline, until the connection is closed.
+            while client.write_all(b"x").is_ok() {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        let limit = Duration::from_millis(100);
+        let mut request = Limited::new(&stream, limit).take(MAX_REQUEST);
+        let error = io::copy(&mut request, &mut io::sink()).unwrap_err();
+        let kinds = [ErrorKind::TimedOut, ErrorKind::WouldBlock];
+        assert!(kinds.contains(&error.kind()), "{error}");
+        drop(stream);
+        sender.join().unwrap();
     }
 }

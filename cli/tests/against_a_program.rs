@@ -5,6 +5,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -122,6 +124,26 @@ fn dump_top_and_trace_write_what_the_program_answers() {
 }
 
 #[test]
+fn a_trace_is_not_written_through_a_link_and_is_for_its_owner() {
+    let watched = Watched::new("private");
+    let old = watched.folder.join("old");
+    fs::write(&old, vec![7; 1 << 20]).unwrap();
+    fs::set_permissions(&old, PermissionsExt::from_mode(0o644)).unwrap();
+    watched.output(&["trace", old.to_str().unwrap()]);
+    let found = fs::metadata(&old).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o600);
+    assert!(found.len() < 1 << 20, "the old content is gone");
+
+    let (target, link) = (watched.folder.join("target"), watched.folder.join("link"));
+    fs::write(&target, "precious").unwrap();
+    symlink(&target, &link).unwrap();
+    let output = watched.command(&["trace", link.to_str().unwrap()]).output();
+    let why = failure(&output.unwrap());
+    assert!(why.contains("link: "), "{why}");
+    assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+}
+
+#[test]
 fn what_cannot_be_looked_into_is_named() {
     let watched = Watched::new("unknown");
     let path = watched.folder.join("nobody");
@@ -137,7 +159,7 @@ fn what_cannot_be_looked_into_is_named() {
     let why = failure(&run(&["frobnicate"]).unwrap());
     assert!(why.contains("unknown command"), "{why}");
     // Something else listens there.
-    let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let other = UnixListener::bind(&path).unwrap();
     let answers = std::thread::spawn(move || {
         let (mut stream, _) = other.accept().unwrap();
         stream
@@ -154,7 +176,7 @@ fn programs_that_listen_at_the_usual_place_are_listed_and_found_by_number() {
     let watched = Watched::new("listed");
     let usual = watched.folder.join("blitzen");
     fs::create_dir(&usual).unwrap();
-    std::os::unix::fs::symlink(watched.folder.join("socket"), usual.join("77.1")).unwrap();
+    symlink(watched.folder.join("socket"), usual.join("77.1")).unwrap();
     let runtime = Builder::new_current_thread()
         .name("second")
         .console_at(usual.join("77"))
@@ -165,7 +187,11 @@ fn programs_that_listen_at_the_usual_place_are_listed_and_found_by_number() {
         command.args(args).env("XDG_RUNTIME_DIR", &watched.folder);
         String::from_utf8(command.output().unwrap().stdout).unwrap()
     };
+    // A program that was stopped accepts nobody.
+    let _silent = UnixListener::bind(usual.join("78")).unwrap();
     let list = run(&["list"]);
+    let is_silent = |line: &str| line.starts_with("78 ") && line.ends_with("does not answer");
+    assert!(list.lines().any(is_silent), "{list}");
     let is_second = |line: &str| line.starts_with("77 ") && line.ends_with("runtime second");
     assert!(list.lines().any(is_second), "{list}");
     assert!(run(&["top", "77", "--for", "0"]).contains("runtime second"));
@@ -280,6 +306,36 @@ fn the_page_and_its_data_are_served_to_who_knows_the_token_only() {
 }
 
 #[test]
+#[cfg(target_os = "linux")]
+fn connections_that_send_nothing_take_a_bounded_number_of_threads() {
+    const SERVED: usize = 32;
+    let watched = Watched::new("silent");
+    let web = Web::start(&watched);
+    let threads = || {
+        let folder = format!("/proc/{}/task", web.child.id());
+        fs::read_dir(folder).unwrap().count()
+    };
+    let connect = |_| TcpStream::connect(format!("127.0.0.1:{}", web.port)).unwrap();
+    let silent: Vec<_> = (0..2 * SERVED + 6).map(connect).collect();
+    while threads() <= SERVED {
+        std::thread::yield_now();
+    }
+    // Accepted after all of them, and answered when enough of them have had their time.
+    let (answered, most) = std::thread::scope(|scope| {
+        let page = scope.spawn(|| web.ask("GET", ""));
+        let mut most = 0;
+        while !page.is_finished() {
+            most = most.max(threads());
+        }
+        (page.join().unwrap(), most.max(threads()))
+    });
+    assert!(answered.starts_with("HTTP/1.1 200 OK\r\n"), "{answered}");
+    // One accepts, and those that have just ended may still be counted.
+    assert!(most <= 2 * SERVED + 1, "{most} threads");
+    drop(silent);
+}
+
+#[test]
 fn the_bridge_to_tokio_console_is_given_the_socket_and_the_address() {
     let watched = Watched::new("grpc");
     let run = |path: &std::path::Path| {
@@ -292,7 +348,7 @@ fn the_bridge_to_tokio_console_is_given_the_socket_and_the_address() {
         "{why}"
     );
     let bridge = watched.folder.join("blitzen-console-bridge");
-    std::os::unix::fs::symlink("/bin/echo", bridge).unwrap();
+    symlink("/bin/echo", bridge).unwrap();
     let output = run(&watched.folder);
     let expected = format!(
         "{} 127.0.0.1:6669\n",

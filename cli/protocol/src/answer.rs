@@ -50,7 +50,7 @@ pub struct Stats {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Worker {
-    /// `running` or `parked`.
+    /// `running`, `parked`, or `blocking` if its thread is in `block_in_place`.
     pub state: String,
     /// The task that it polls.
     pub task: Option<u64>,
@@ -78,12 +78,16 @@ pub struct Dump {
     pub tasks: Vec<Task>,
     /// Tasks that wait for each other.
     pub deadlocks: Vec<Deadlock>,
+    /// How many stacks have no frames, because there was no time to look up their names.
+    pub unresolved_stacks: u64,
 }
 
-/// Tasks that wait for each other's locks.
+/// Tasks that wait for each other's locks, or for each other's end.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Deadlock {
+    /// `deadlock`, `futurelock` or `self-join`; empty if the program does not say it.
+    pub kind: String,
     /// The tasks, each of which waits for the next one.
     pub tasks: Vec<u64>,
 }

@@ -85,7 +85,8 @@
 //! | `BLITZEN_LOCKS` | `1` | locks [note which task holds them](runtime::dump::note_lock_owners) |
 //! | `BLITZEN_CONSOLE` | `1` | runtimes answer on a [socket](runtime::Builder::console) |
 //!
-//! The settings of a runtime's builder win over these.
+//! The settings of a runtime's builder win over these. In a set-user-ID program, or one with file
+//! capabilities, `BLITZEN_TRACE` and `BLITZEN_CONSOLE` are ignored, with a line on standard error.
 //!
 //! # Crate features
 //!

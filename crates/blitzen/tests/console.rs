@@ -3,13 +3,14 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::future::pending;
+use std::future::{pending, poll_fn};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
+use std::task::Poll;
 use std::time::Duration;
 
 use blitzen::runtime::lint::LintKind;
@@ -162,6 +163,39 @@ fn a_client_sees_the_runtime_although_its_worker_is_stuck() {
 }
 
 #[test]
+fn a_worker_whose_thread_blocks_in_place_is_not_parked() {
+    let folder = Folder::new("blocking");
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(1)
+        .console_at(folder.socket())
+        .build()
+        .unwrap();
+    let mut client = Client::connect(&folder.socket());
+    let (begun, has_begun) = mpsc::channel();
+    let block_in_place = || {
+        let (begun, (release, wait)) = (begun.clone(), mpsc::channel::<()>());
+        runtime.spawn(async move {
+            blitzen::task::block_in_place(|| {
+                begun.send(()).unwrap();
+                let _ = wait.recv();
+            });
+        });
+        has_begun.recv().unwrap();
+        release
+    };
+    // A thread goes on with the worker of the first one, and none is left for the second.
+    let releases = [block_in_place(), block_in_place()];
+    let stats = client.ask("stats");
+    assert!(
+        stats.contains(r#""workers":[{"state":"blocking","task":null,"#),
+        "{stats}"
+    );
+    drop(releases);
+    while !client.ask("stats").contains(r#""state":"parked""#) {}
+}
+
+#[test]
 fn the_lints_of_a_runtime_are_kept_for_its_console() {
     let folder = Folder::new("lints");
     let mut builder = Builder::new_multi_thread();
@@ -260,11 +294,22 @@ fn more_clients_than_are_served_are_told_so() {
 #[test]
 fn a_dump_during_the_shutdown_ends_with_it_and_the_socket_is_removed() {
     let folder = Folder::new("shutdown");
-    let runtime = runtime_at(&folder.socket());
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(2)
+        .console_at(folder.socket())
+        .build()
+        .unwrap();
     let release = block_worker(&runtime);
+    let (polled, polls) = mpsc::channel();
+    runtime.spawn(poll_fn::<(), _>(move |_| {
+        polled.send(()).unwrap();
+        Poll::Pending
+    }));
+    polls.recv().unwrap();
     let mut idle = Client::connect(&folder.socket());
     let mut client = Client::connect(&folder.socket());
     client.send(b"dump 10000\n"); // of a worker that is stuck
+    polls.recv().unwrap(); // the dump has begun
     runtime.shutdown_background();
     assert!(!folder.socket().exists());
     // The answer or nothing, and then the end.

@@ -97,7 +97,8 @@ fn tasks_that_wait_in_a_circle_are_found_in_their_order_until_one_is_aborted() {
         assert_eq!(ids(&dump.deadlocks()[0]), expected);
         assert!(dump.to_string().contains("wait for each other"), "{dump}");
         let list: Vec<_> = expected.iter().map(Id::to_string).collect();
-        let json = format!(r#""deadlocks":[{{"tasks":[{}]}}]"#, list.join(","));
+        let list = list.join(",");
+        let json = format!(r#""deadlocks":[{{"kind":"deadlock","tasks":[{list}]}}]"#);
         assert!(dump.to_json().contains(&json), "{}", dump.to_json());
 
         tasks[0].abort();
@@ -130,6 +131,8 @@ fn a_task_that_waits_for_its_own_lock_is_in_a_futurelock() {
     assert!(deadlock.is_futurelock());
     assert_eq!(ids(&deadlock), [task.id()]);
     assert!(deadlock.to_string().starts_with("futurelock: "));
+    let json = runtime.handle().dump_within(FOREVER).to_json();
+    assert!(json.contains(r#""kind":"futurelock""#), "{json}");
     task.abort();
 }
 
@@ -552,8 +555,8 @@ fn tasks_that_go_on_are_never_in_a_deadlock() {
     assert!(locks.iter().all(|lock| lock.try_lock().is_ok()));
 }
 
-#[test]
-fn a_deadlock_is_reported_once() {
+/// A runtime in a process in which locks note their owner, and its lints as they come.
+fn linted() -> (Runtime, mpsc::Receiver<Lint>) {
     note_lock_owners(true);
     let (found, lints) = mpsc::channel();
     let runtime = Builder::new_multi_thread()
@@ -561,15 +564,22 @@ fn a_deadlock_is_reported_once() {
         .on_lint(move |lint| drop(found.send(lint.clone())))
         .build()
         .unwrap();
-    // Others may come on a machine that is slow.
-    let next = || {
-        let lint = || lints.recv_timeout(FOREVER).expect("the lint is reported");
-        std::iter::repeat_with(lint)
-            .find(|lint: &Lint| lint.deadlock().is_some())
-            .expect("it never ends")
-    };
+    (runtime, lints)
+}
+
+/// The next deadlock that is reported. Other lints may come on a machine that is slow.
+fn next_deadlock(lints: &mpsc::Receiver<Lint>) -> Lint {
+    let lint = || lints.recv_timeout(FOREVER).expect("the lint is reported");
+    std::iter::repeat_with(lint)
+        .find(|lint: &Lint| lint.deadlock().is_some())
+        .expect("it never ends")
+}
+
+#[test]
+fn a_deadlock_is_reported_once() {
+    let (runtime, lints) = linted();
     let tasks = circle(&runtime, 2);
-    let lint = next();
+    let lint = next_deadlock(&lints);
     assert_eq!(lint.kind(), LintKind::Deadlock);
     let expected: Vec<_> = tasks.iter().map(JoinHandle::id).collect();
     assert_eq!(ids(lint.deadlock().unwrap()), expected);
@@ -581,7 +591,37 @@ fn a_deadlock_is_reported_once() {
         let _guard = mutex.lock().await;
         let _again = mutex.lock().await;
     });
-    let lint = next();
+    let lint = next_deadlock(&lints);
     assert_eq!(lint.kind(), LintKind::Futurelock, "{lint}");
     assert_eq!(lint.task().unwrap().id(), task.id());
+}
+
+#[test]
+fn a_circle_of_joins_alone_is_reported() {
+    for len in [1, 2] {
+        let (runtime, lints) = linted();
+        let (mut handles, tasks): (Vec<_>, Vec<_>) = (0..len)
+            .map(|_| {
+                let (give, awaited) = oneshot::channel::<JoinHandle<()>>();
+                let task = runtime.spawn(async move { awaited.await.unwrap().await.unwrap() });
+                (Some(give), task)
+            })
+            .unzip();
+        let mut expected: Vec<_> = tasks.iter().map(JoinHandle::id).collect();
+        // Each is given the handle of the next one.
+        for (index, task) in tasks.into_iter().enumerate() {
+            let before = (index + len - 1) % len;
+            handles[before].take().unwrap().send(task).unwrap();
+        }
+        let lint = next_deadlock(&lints);
+        assert_eq!(lint.kind(), LintKind::Deadlock);
+        expected.sort_by_key(|id| id.to_string().parse::<u64>().unwrap());
+        assert_eq!(ids(lint.deadlock().unwrap()), expected);
+        let kind = if len == 1 { "self-join" } else { "deadlock" };
+        let json = runtime.handle().dump_within(FOREVER).to_json();
+        assert!(
+            json.contains(&format!(r#""kind":"{kind}","tasks":["#)),
+            "{json}"
+        );
+    }
 }

@@ -1,5 +1,6 @@
 //! `Handle::dump`: where in its code each task waits.
 
+use std::collections::HashSet;
 use std::future::{pending, poll_fn};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
@@ -7,7 +8,7 @@ use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
-use blitzen::channel::oneshot;
+use blitzen::channel::{oneshot, watch};
 use blitzen::runtime::dump::{Dump, DumpedTask, WaitKind};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::task::{JoinHandle, yield_now};
@@ -191,12 +192,72 @@ fn dumps_harm_no_task_that_ends_is_aborted_or_shut_down_meanwhile() {
 }
 
 #[test]
-fn a_million_tasks_are_dumped_with_stacks_as_far_as_there_is_time() {
-    const TASKS: usize = 1_000_000;
+fn a_dump_that_waits_for_a_stuck_worker_ends_with_the_runtime() {
     let runtime = runtime(2);
-    for _ in 0..TASKS {
-        runtime.spawn(pending::<()>());
+    let (begun, beginning) = mpsc::channel();
+    let (release, wait) = mpsc::channel::<()>();
+    runtime.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    beginning.recv().unwrap();
+    let (polled, polls) = mpsc::channel();
+    runtime.spawn(poll_fn::<(), _>(move |_| {
+        polled.send(()).unwrap();
+        Poll::Pending
+    }));
+    polls.recv().unwrap();
+    let (dumped, dump) = mpsc::channel();
+    let handle = runtime.handle().clone();
+    thread::spawn(move || dumped.send(handle.dump_within(Duration::from_secs(3_600))));
+    polls.recv().unwrap(); // the dump has begun
+    assert!(dump.try_recv().is_err(), "it waits for the stuck worker");
+    runtime.shutdown_background();
+    let dump = dump.recv_timeout(Duration::from_secs(60));
+    assert_eq!(dump.expect("it ends").iter().len(), 2);
+    drop(release);
+}
+
+/// Has `count` tasks wait at one place until the sender is dropped.
+fn spawn_waiting(runtime: &Runtime, count: usize) -> watch::Sender<()> {
+    let (tx, rx) = watch::channel(());
+    for _ in 0..count {
+        let mut rx = rx.clone();
+        runtime.spawn(async move { rx.changed().await });
     }
-    let dump = runtime.handle().dump_within(Duration::from_millis(100));
-    assert_eq!(dump.iter().len(), TASKS);
+    tx
+}
+
+#[test]
+fn tasks_that_wait_at_the_same_place_share_the_names_of_their_calls() {
+    const TASKS: usize = 20_000;
+    let runtime = runtime(2);
+    let tx = spawn_waiting(&runtime, TASKS);
+    let dump = runtime.handle().dump_within(Duration::from_secs(600));
+    let stacks = || dump.iter().flat_map(DumpedTask::stacks);
+    assert_eq!((stacks().count(), dump.unresolved_stacks()), (TASKS, 0));
+    assert!(stacks().all(|stack| !stack.frames().is_empty()));
+    let lookups: HashSet<_> = stacks().map(|stack| stack.frames().as_ptr()).collect();
+    // One for each way in which a worker comes to a task.
+    assert!(lookups.len() <= 50, "{} lookups", lookups.len());
+    drop(tx);
+}
+
+#[test]
+fn a_dump_says_how_many_stacks_it_had_no_time_for() {
+    const TASKS: usize = 4_000;
+    let runtime = runtime(2);
+    let tx = spawn_waiting(&runtime, TASKS);
+    for limit in [1, 10, 100, 1_000].map(Duration::from_millis) {
+        let dump = runtime.handle().dump_within(limit);
+        assert_eq!(dump.iter().len(), TASKS);
+        let stacks = dump.iter().flat_map(DumpedTask::stacks);
+        let unresolved = stacks.filter(|stack| stack.frames().is_empty()).count();
+        assert_eq!(dump.unresolved_stacks(), unresolved);
+        let line = format!("{unresolved} stacks without frames");
+        assert_eq!(dump.to_string().contains(&line), unresolved > 0);
+        let field = format!(r#""unresolved_stacks":{unresolved}}}"#);
+        assert!(dump.to_json().ends_with(&field));
+    }
+    drop(tx);
 }

@@ -3,13 +3,13 @@
 mod lint_common;
 
 use std::future::{pending, poll_fn};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen::runtime::dump::TaskStatus;
+use blitzen::runtime::dump::{ListedTask, TaskStatus};
 use blitzen::runtime::lint::{Lint, LintKind};
 use blitzen::runtime::{Builder, Runtime, TraceMode};
 use blitzen::task::yield_now;
@@ -220,6 +220,44 @@ fn queued_tasks_are_starved_while_all_threads_are_stuck() {
 }
 
 #[test]
+fn tasks_that_run_in_the_place_of_a_stuck_worker_are_not_starved() {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(1);
+    let (runtime, lints) = linted(builder);
+    let (release_worker, wait) = mpsc::channel::<()>();
+    let (begun, has_begun) = mpsc::channel();
+    runtime.spawn(async move {
+        begun.send(()).unwrap();
+        let _ = wait.recv();
+    });
+    has_begun.recv().unwrap();
+    let is_over = Arc::new(AtomicBool::new(false));
+    for _ in 0..3 {
+        let is_over = is_over.clone();
+        runtime.spawn(async move {
+            while !is_over.load(Relaxed) {
+                yield_now().await;
+            }
+        });
+    }
+    // Tasks that have lost their wakers are looked for once a second, and that is how the time
+    // passes here. When the first one is found, others have taken the place of the worker.
+    for round in 0..3 {
+        runtime.block_on(runtime.spawn(yield_now())).unwrap();
+        runtime.spawn(pending::<()>());
+        loop {
+            let lint = lints.recv_timeout(FOREVER).unwrap();
+            assert!(round == 0 || lint.kind() != LintKind::Starved, "{lint}");
+            if lint.kind() == LintKind::LostWaker {
+                break;
+            }
+        }
+    }
+    is_over.store(true, Relaxed);
+    drop(release_worker);
+}
+
+#[test]
 fn a_pool_without_a_free_thread_is_reported() {
     let mut builder = Builder::new_multi_thread();
     builder.worker_threads(1).max_blocking_threads(1);
@@ -304,7 +342,7 @@ fn a_report_may_drop_the_runtime() {
 #[test]
 fn no_task_whose_waker_exists_is_said_to_have_lost_it() {
     // Tasks that hand their wakers around at random, on all threads at once; a task counts as
-    // lost only when the last waker is gone, and nothing brings it back.
+    // lost only when the last waker is gone, and nothing brings it back: it is never polled again.
     let runtime = Builder::new_multi_thread()
         .worker_threads(2)
         .build()
@@ -314,17 +352,19 @@ fn no_task_whose_waker_exists_is_said_to_have_lost_it() {
         let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let kept = Arc::new(Mutex::new(Vec::<Waker>::new()));
+                let polls = Arc::new(AtomicUsize::new(0));
                 let keep = rng.below(3) as usize;
                 let task = runtime.spawn(poll_fn::<(), _>({
-                    let kept = kept.clone();
+                    let (kept, polls) = (kept.clone(), polls.clone());
                     move |cx| {
+                        polls.fetch_add(1, Relaxed);
                         let mut kept = kept.lock().unwrap();
                         kept.clear();
                         kept.extend((0..keep).map(|_| cx.waker().clone()));
                         Poll::Pending
                     }
                 }));
-                (task, kept, keep)
+                (task, kept, polls)
             })
             .collect();
         let churn = thread::spawn({
@@ -337,14 +377,28 @@ fn no_task_whose_waker_exists_is_said_to_have_lost_it() {
                 }
             }
         });
-        for _ in 0..3 {
+        let mut lost = Vec::new();
+        loop {
+            let is_last = churn.is_finished();
             for lint in runtime.handle().tasks().lints() {
                 let id = lint.task().unwrap().id();
-                let (_, kept, _) = tasks.iter().find(|(task, ..)| task.id() == id).unwrap();
+                let (_, kept, polls) = tasks.iter().find(|(task, ..)| task.id() == id).unwrap();
+                lost.push((polls.clone(), polls.load(Relaxed)));
                 assert!(kept.lock().unwrap().is_empty(), "its waker exists");
+            }
+            if is_last {
+                break;
             }
         }
         churn.join().unwrap();
+        // Those that were woken have their polls.
+        let is_idle = |task: &ListedTask| task.status() == TaskStatus::Idle;
+        while !runtime.handle().tasks().iter().all(is_idle) {
+            thread::yield_now();
+        }
+        for (polls, when_lost) in lost {
+            assert_eq!(polls.load(Relaxed), when_lost, "it was polled again");
+        }
         for (task, ..) in &tasks {
             task.abort();
         }

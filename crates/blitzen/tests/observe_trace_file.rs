@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -40,6 +40,10 @@ fn child() {
             first.block_on(work("first"));
             second.block_on(work("second"));
         }
+        Ok("two in turn") => {
+            current_thread().block_on(work("first"));
+            current_thread().block_on(work("second"));
+        }
         Ok("multi") => {
             let runtime = Builder::new_multi_thread()
                 .worker_threads(2)
@@ -69,6 +73,12 @@ fn child() {
                 runtime.block_on(work("worker"));
             }
             println!("went on");
+        }
+        // SAFETY: it has no arguments, and cannot fail.
+        Ok("user") => println!("runs as {}", unsafe { libc::geteuid() }),
+        Ok("console") => {
+            Builder::new_current_thread().console().build().unwrap();
+            println!("has a console");
         }
         Ok(other) => panic!("{other}"),
     }
@@ -111,10 +121,19 @@ impl Drop for Folder {
 /// Runs a program in a child; returns what it says about its trace on standard error, and what
 /// it prints.
 fn run(program: &str, trace: &Path) -> (Vec<String>, String) {
-    let output = Command::new(std::env::current_exe().unwrap())
+    let executable = std::env::current_exe().unwrap();
+    run_with(&executable, program, &[("BLITZEN_TRACE", trace)])
+}
+
+fn run_with(
+    executable: &Path,
+    program: &str,
+    variables: &[(&str, &Path)],
+) -> (Vec<String>, String) {
+    let output = Command::new(executable)
         .args(["child", "--exact", "--nocapture"])
         .env(PROGRAM, program)
-        .env("BLITZEN_TRACE", trace)
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -153,18 +172,57 @@ fn a_file_that_was_there_is_replaced_and_restricted() {
 }
 
 #[test]
-fn runtimes_at_the_same_time_have_files_of_their_own() {
-    let folder = Folder::new("trace-two");
+fn runtimes_at_the_same_time_and_in_turn_have_files_of_their_own() {
+    for program in ["two", "two in turn"] {
+        let folder = Folder::new("trace-two");
+        let file = folder.file("trace.pftrace");
+        run(program, &file);
+        let read = |path| Decoded::parse(&fs::read(path).unwrap());
+        assert_eq!(read(file).slices_named("first").len(), 11);
+        let second = read(folder.file("trace.pftrace.1"));
+        assert_eq!(second.slices_named("second").len(), 11);
+    }
+}
+
+const OTHER_USER: u32 = 12_345;
+
+/// The program with the set-user-ID bit of another user; `None` if that has no effect here.
+fn set_user_id_copy(folder: &Folder) -> Option<PathBuf> {
+    let copy = folder.file("program");
+    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    chown(&copy, Some(OTHER_USER), None).ok()?; // only root can
+    fs::set_permissions(&copy, PermissionsExt::from_mode(0o4755)).unwrap();
+    // The copy may write here, and its caller does not keep it from that.
+    fs::set_permissions(&folder.0, PermissionsExt::from_mode(0o777)).unwrap();
+    let (_, printed) = run_with(&copy, "user", &[]);
+    let is_other = printed.contains(&format!("runs as {OTHER_USER}"));
+    is_other.then_some(copy)
+}
+
+#[test]
+fn a_program_with_privileges_of_its_own_obeys_no_variable_that_names_a_file() {
+    let folder = Folder::new("trace-privilege");
+    let Some(program) = set_user_id_copy(&folder) else {
+        return;
+    };
     let file = folder.file("trace.pftrace");
-    run("two", &file);
-    let read = |path| Decoded::parse(&fs::read(path).unwrap());
-    assert_eq!(read(file).slices_named("first").len(), 11);
-    assert_eq!(
-        read(folder.file("trace.pftrace.1"))
-            .slices_named("second")
-            .len(),
-        11
-    );
+    let trace = ("BLITZEN_TRACE", file.as_path());
+    let (said, _) = run_with(&program, "two", &[trace]);
+    let line = "blitzen: BLITZEN_TRACE is ignored: the program has privileges of its own";
+    assert_eq!(said, [line]);
+    assert!(!file.exists());
+    let console = [
+        ("BLITZEN_CONSOLE", Path::new("1")),
+        ("XDG_RUNTIME_DIR", &folder.0),
+    ];
+    let (said, _) = run_with(&program, "one", &console);
+    assert_eq!(said, [line.replace("TRACE", "CONSOLE")]);
+    assert!(!folder.file("blitzen").exists());
+    // The builder's wish is granted, but not where the caller says.
+    let (_, printed) = run_with(&program, "console", &console[1..]);
+    assert!(printed.contains("has a console"), "{printed}");
+    assert!(!folder.file("blitzen").exists());
+    fs::remove_dir(format!("/tmp/blitzen-{OTHER_USER}")).unwrap();
 }
 
 #[test]

@@ -29,7 +29,7 @@ pub enum LintKind {
     /// The future of a task takes 16 KiB or more. Reported once for each line that spawns such a
     /// task.
     LargeFuture,
-    /// Tasks are queued, and no worker has polled any for the time given to `Builder::slow_poll`.
+    /// Tasks are queued, and no thread has polled any for the time given to `Builder::slow_poll`.
     Starved,
     /// All threads of the blocking pool are busy, and jobs wait for one: for a second at least,
     /// and none fewer than before.

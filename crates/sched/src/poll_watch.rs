@@ -170,6 +170,16 @@ impl Scheduler {
         self.current_poll(worker).map(|poll| poll.task_address)
     }
 
+    /// Whether the thread of a worker is in a blocking section, and no other goes on with the worker.
+    pub fn is_blocking(&self, worker: usize) -> bool {
+        self.shared[worker].handoff.epoch().is_some()
+    }
+
+    /// The polls that threads have begun in the place of workers that were stuck. Wraps around.
+    pub fn rescue_polls(&self) -> u32 {
+        self.rescue.polls()
+    }
+
     /// Whether there is a thread that runs tasks, or will when it is unparked.
     pub fn is_driven(&self) -> bool {
         self.has_threads() || !self.idle.is_parked(0)

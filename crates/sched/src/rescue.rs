@@ -79,6 +79,11 @@ impl RescueState {
         }
     }
 
+    /// The polls that rescuers have begun, to be compared with an earlier look.
+    pub(crate) fn polls(&self) -> u32 {
+        self.polls.load(Relaxed)
+    }
+
     /// Notes that a task was not polled, since the calling thread runs no worker.
     pub(crate) fn refuse_poll(&self) {
         self.refusals.fetch_add(1, Relaxed);
@@ -99,7 +104,7 @@ impl RescueState {
             looks.count = 0;
             return false;
         }
-        let polls = self.polls.load(Relaxed);
+        let polls = self.polls();
         let has_rescuer = self.rescuers.load(Relaxed) > 0;
         let has_moved = std::mem::replace(&mut looks.polls, polls) != polls;
         if has_rescuer && has_moved || !has_work() {

@@ -38,6 +38,7 @@ mod json;
 pub mod lint;
 mod local_runtime;
 mod metrics;
+mod privilege;
 mod prometheus;
 mod relief;
 mod rng_seed;

@@ -15,6 +15,7 @@ use blitzen_task::glue::id_number;
 
 use super::engine::LogLevel;
 use super::inner::Inner;
+use super::privilege::obeyed_variable;
 
 /// The environment variable that decides if the builder does not.
 const VARIABLE: &str = "BLITZEN_TRACE";
@@ -33,7 +34,7 @@ impl TraceRequest {
     pub(super) fn new(of_builder: Option<TraceMode>) -> Self {
         let value = match of_builder {
             Some(_) => None,
-            None => std::env::var_os(VARIABLE),
+            None => obeyed_variable(VARIABLE),
         };
         Self::of(of_builder, value.as_deref(), LogLevel::from_environment())
     }

@@ -18,8 +18,11 @@ use super::trace::{Timeline, add_track, named_readers, process_name};
 const PERIOD: Duration = Duration::from_millis(10);
 /// The largest file.
 const MAX_BYTES: u64 = 256 << 20;
-/// How many runtimes may write to files of one name at the same time.
+/// How many runtimes of a process may write to files of one name.
 const MAX_FILES: u32 = 1_000;
+
+/// The files that runtimes of this process have written. No later one replaces them.
+static WRITTEN: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 /// The thread that writes what a runtime records.
 pub(super) struct TraceWriter {
@@ -240,12 +243,17 @@ impl<S: EventSink> TraceDrain<S> {
     }
 }
 
-/// Opens a file that no other runtime writes to: `path`, or that with a number.
+/// Opens a file that no other runtime writes to, and that none of this process has written: `path`,
+/// or that with a number.
 fn open(path: &Path) -> io::Result<(File, PathBuf)> {
+    let mut written = WRITTEN.lock().unwrap_or_else(PoisonError::into_inner);
     for number in 0..MAX_FILES {
         let mut path = path.to_owned();
         if number > 0 {
             path.as_mut_os_string().push(format!(".{number}"));
+        }
+        if written.contains(&path) {
+            continue;
         }
         let file = open_options().open(&path)?;
         match file.try_lock() {
@@ -256,11 +264,12 @@ fn open(path: &Path) -> io::Result<(File, PathBuf)> {
         if file.metadata()?.is_file() {
             restrict(&file)?;
             file.set_len(0)?;
+            written.push(path.clone());
         }
         return Ok((file, path));
     }
     Err(io::Error::other(
-        "too many runtimes write to files of that name",
+        "too many runtimes have written to files of that name",
     ))
 }
 

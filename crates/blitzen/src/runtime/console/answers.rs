@@ -138,6 +138,7 @@ fn stats(handle: &Handle) -> String {
         object.array("workers", workers, |object, (index, worker)| {
             let state = match scheduler.polled_address(index) {
                 Some(_) => "running",
+                None if scheduler.is_blocking(index) => "blocking",
                 None => "parked",
             };
             object

@@ -21,6 +21,7 @@ mod answers;
 mod server;
 mod socket;
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,6 +29,7 @@ use std::thread;
 
 use super::inner::Inner;
 use super::lint::RecentLints;
+use super::privilege::obeyed_variable;
 use crate::signal::unix::WakePipe;
 use server::Server;
 use socket::ConsoleSocket;
@@ -131,10 +133,11 @@ impl Drop for Console {
 }
 
 fn is_in_environment() -> io::Result<bool> {
-    match std::env::var(VARIABLE).as_deref() {
-        Err(_) | Ok("" | "0") => Ok(false),
-        Ok("1") => Ok(true),
-        Ok(other) => Err(io::Error::new(
+    let value = obeyed_variable(VARIABLE);
+    match value.as_deref().and_then(OsStr::to_str) {
+        None | Some("" | "0") => Ok(false),
+        Some("1") => Ok(true),
+        Some(other) => Err(io::Error::new(
             io::ErrorKind::InvalidInput,
             format!("{VARIABLE} must be \"1\" or \"0\", not {other:?}"),
         )),

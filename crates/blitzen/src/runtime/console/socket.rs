@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::net::unix::UCred;
+use crate::runtime::privilege::is_privileged;
 
 /// How many runtimes of one process may listen at the usual path.
 const MAX_SOCKETS: u32 = 1_000;
@@ -87,8 +88,12 @@ fn is_abandoned(path: &Path) -> bool {
     is_socket && UnixStream::connect(path).is_err_and(refuses)
 }
 
-/// `$XDG_RUNTIME_DIR/blitzen`, or a folder with the number of the user among temporary files.
+/// `$XDG_RUNTIME_DIR/blitzen`, or a folder with the number of the user among temporary files. A
+/// program with privileges of its own has none where its caller wants it.
 fn usual_folder() -> PathBuf {
+    if is_privileged() {
+        return PathBuf::from(format!("/tmp/blitzen-{}", own_user()));
+    }
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty()) {
         Some(folder) => PathBuf::from(folder).join("blitzen"),
         None => std::env::temp_dir().join(format!("blitzen-{}", own_user())),

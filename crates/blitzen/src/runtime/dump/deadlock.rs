@@ -127,8 +127,13 @@ impl Deadlock {
     }
 
     pub(super) fn fill(&self, object: &mut Object<'_>) {
+        let kind = match self.tasks.len() {
+            _ if self.is_futurelock() => "futurelock",
+            1 => "self-join",
+            _ => "deadlock",
+        };
         let ids = self.tasks.iter().map(ListedTask::id);
-        object.literals("tasks", ids);
+        object.text("kind", kind).literals("tasks", ids);
     }
 }
 

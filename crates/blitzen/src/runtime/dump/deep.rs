@@ -1,19 +1,20 @@
 //! The deep dump: where in its code each task waits.
 //!
 //! ```text
-//!   dumper:  ask for all tasks ──► watch each ──► wait for answers ──► symbols
+//!   dumper:  ask for all tasks ──► watch each ──► wait for answers ──► names
 //!   worker:  watched poll ──► each leaf: kind, identity, return addresses ──► answer
 //! ```
 //!
 //! P1. A watched poll is an ordinary poll. Nothing stops, and no pointer of a task is followed.
 //! P2. Answers that nobody waits for any more are dropped.
-//! P3. Under the lock of the answers no foreign code runs. Symbols are looked up by the dumper.
+//! P3. Under the lock of the answers no foreign code runs, and no stack is captured.
+//! P4. Half of the time is for answers. The other half is for names, which take long: those that
+//!     are not found by then are left out.
 
-use std::backtrace::Backtrace;
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::ffi::c_void;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, iter};
 
@@ -22,6 +23,7 @@ use blitzen_task::glue::id_number;
 use blitzen_task::watch::{POLL_FILES, WatchHandle, set_on_watched};
 use blitzen_util::wait::{self, WaitKind};
 
+use super::known_stack::{KnownStack, KnownStacks, return_addresses};
 use super::trace::{self, LeafStack, Tasks};
 use super::{Deadlock, ListedTask};
 use crate::runtime::Handle;
@@ -109,6 +111,7 @@ pub struct Dump {
     tasks: Vec<DumpedTask>,
     polled: Tasks,
     deadlocks: Vec<Deadlock>,
+    unresolved_stacks: usize,
 }
 
 /// A task in a [`Dump`].
@@ -152,7 +155,8 @@ pub struct DumpedTask {
 #[derive(Debug)]
 pub struct AwaitStack {
     kind: WaitKind,
-    frames: Vec<String>,
+    /// Those of all tasks that wait at the same place.
+    frames: Arc<[String]>,
 }
 
 impl Dump {
@@ -187,12 +191,7 @@ impl Dump {
         &self.deadlocks
     }
 
-    /// Returns the dump as a JSON object, without line breaks.
-    ///
-    /// Its field `tasks` is an array of objects with the fields of
-    /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
-    /// fields `kind` and `frames`. Its field `deadlocks` is an array of objects with the field
-    /// `tasks`, an array of ids.
+    /// Returns how many stacks have no frames because there was no time to look up their names.
     ///
     /// # Examples
     ///
@@ -201,7 +200,29 @@ impl Dump {
     ///
     /// let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
-    /// assert_eq!(dump.to_json(), r#"{"tasks":[],"deadlocks":[]}"#);
+    /// assert_eq!(dump.unresolved_stacks(), 0);
+    /// ```
+    pub fn unresolved_stacks(&self) -> usize {
+        self.unresolved_stacks
+    }
+
+    /// Returns the dump as a JSON object, without line breaks.
+    ///
+    /// Its field `tasks` is an array of objects with the fields of
+    /// [`TaskList::to_json`](super::TaskList::to_json) and `stacks`, an array of objects with the
+    /// fields `kind` and `frames`. Its field `deadlocks` is an array of objects with the fields
+    /// `kind` (`deadlock`, `futurelock`, or `self-join` for a task that waits for its own end) and
+    /// `tasks`, an array of ids. Its field `unresolved_stacks` is what
+    /// [`unresolved_stacks`](Self::unresolved_stacks) returns.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// let runtime = blitzen::runtime::Runtime::new().unwrap();
+    /// let dump = runtime.handle().dump_within(Duration::from_secs(10));
+    /// assert_eq!(dump.to_json(), r#"{"tasks":[],"deadlocks":[],"unresolved_stacks":0}"#);
     /// ```
     pub fn to_json(&self) -> String {
         let mut out = String::new();
@@ -210,7 +231,8 @@ impl Dump {
                 .array("tasks", &self.tasks, |object, task| task.fill(object))
                 .array("deadlocks", &self.deadlocks, |object, found| {
                     found.fill(object)
-                });
+                })
+                .literal("unresolved_stacks", self.unresolved_stacks);
         });
         out
     }
@@ -240,7 +262,14 @@ impl fmt::Display for Dump {
             }
         }
         let mut deadlocks = self.deadlocks.iter();
-        deadlocks.try_for_each(|deadlock| writeln!(f, "{deadlock}"))
+        deadlocks.try_for_each(|deadlock| writeln!(f, "{deadlock}"))?;
+        match self.unresolved_stacks {
+            0 => Ok(()),
+            count => writeln!(
+                f,
+                "{count} stacks without frames: there was no time for them"
+            ),
+        }
     }
 }
 
@@ -304,7 +333,8 @@ impl AwaitStack {
     }
 
     /// Returns the calls, innermost first: the name of a function and, if the program has debug
-    /// information, its file and line.
+    /// information, its file and line. Empty if there was no time to look them up, which
+    /// [`Dump::unresolved_stacks`] counts.
     ///
     /// # Examples
     ///
@@ -333,8 +363,9 @@ impl Handle {
     /// Returns all live tasks of the runtime, and where in its code each one waits.
     ///
     /// Each task is polled once more, as if it had been woken for no reason; nothing is stopped.
-    /// Tasks that are not polled within a second, because workers are stuck, are listed without
-    /// a stack. A thread of the blocking pool does the work.
+    /// Tasks that are not polled within half a second, because workers are stuck, are listed
+    /// without a stack. Half a second more is for the names of functions; stacks for which that is
+    /// too short have no frames. A thread of the blocking pool does the work.
     ///
     /// # Examples
     ///
@@ -352,11 +383,16 @@ impl Handle {
             tasks: Vec::new(), // the runtime has ended
             polled: iter::empty().collect(),
             deadlocks: Vec::new(),
+            unresolved_stacks: 0,
         })
     }
 
     /// Returns all live tasks of the runtime, and where in its code each one waits; blocks the
     /// calling thread for at most about `limit`.
+    ///
+    /// Tasks have half of `limit` to be polled. The rest is for the names of functions, which are
+    /// looked up once for all tasks that wait at the same place. To look up the first ones, the
+    /// debug information of the program is read, which may take longer than `limit`.
     ///
     /// Called by a task of a current-thread runtime it finds no stacks, since no other task runs
     /// meanwhile. Several dumps in a process wait for each other.
@@ -371,16 +407,29 @@ impl Handle {
     /// println!("{}", runtime.handle().dump_within(Duration::from_secs(1)));
     /// ```
     pub fn dump_within(&self, limit: Duration) -> Dump {
-        let deadline = Instant::now().checked_add(limit);
+        let start = Instant::now();
+        let deadline = start.checked_add(limit);
         let list = self.tasks();
         // Before the tasks are polled, which would look as if they went on.
         let deadlocks = self.deadlocks();
-        let mut answers = collect(self, deadline);
+        let mut answers = collect(self, start.checked_add(limit / 2)); // P4
+        let is_closed = || self.inner.scheduler().is_closed();
+        let mut has_time = || deadline.is_none_or(|end| Instant::now() < end) && !is_closed();
+        let mut unresolved_stacks = 0;
+        let mut resolve = |leaf: Leaf| {
+            let frames = leaf.stack.resolve(&mut has_time);
+            unresolved_stacks += usize::from(frames.is_none());
+            let stack = AwaitStack {
+                kind: leaf.kind,
+                frames: frames.unwrap_or_default(),
+            };
+            (stack, leaf.traced)
+        };
         let mut polled = Vec::new();
         let answer = |listed: &ListedTask| {
             let leaves = answers.remove(&id_number(listed.id()));
             let is_polled = leaves.is_some();
-            let (stacks, traced) = leaves.into_iter().flatten().map(Leaf::resolve).unzip();
+            let (stacks, traced) = leaves.into_iter().flatten().map(&mut resolve).unzip();
             if is_polled {
                 polled.push((listed.id(), traced));
             }
@@ -393,6 +442,7 @@ impl Handle {
             tasks: list.iter().map(answer).collect(),
             polled: polled.into_iter().collect(),
             deadlocks,
+            unresolved_stacks,
         }
     }
 }
@@ -401,18 +451,8 @@ impl Handle {
 struct Leaf {
     task: Option<Id>,
     kind: WaitKind,
-    stack: Backtrace,
+    stack: Arc<KnownStack>,
     traced: LeafStack,
-}
-
-impl Leaf {
-    fn resolve(self) -> (AwaitStack, LeafStack) {
-        let stack = AwaitStack {
-            kind: self.kind,
-            frames: frames(&self.stack.to_string()),
-        };
-        (stack, self.traced)
-    }
 }
 
 type Answers = HashMap<u64, Vec<Leaf>>;
@@ -427,12 +467,14 @@ struct CollectorState {
     /// The ids of the tasks that have not answered yet; `None` while no dump is made.
     waiting: Option<HashSet<u64>>,
     answers: Option<Answers>,
+    stacks: Option<KnownStacks>,
 }
 
 static COLLECTOR: Collector = Collector {
     state: Mutex::new(CollectorState {
         waiting: None,
         answers: None,
+        stacks: None,
     }),
     on_answer: Condvar::new(),
 };
@@ -463,14 +505,30 @@ fn record(kind: WaitKind, _identity: u64) {
     if trace::call_tracer(entry) {
         return; // a trace, perhaps as part of a watched poll
     }
+    let Some(stack) = known_stack() else {
+        return; // P2
+    };
     let leaf = Leaf {
         task: blitzen_task::current::id(),
         kind,
-        stack: Backtrace::force_capture(),
+        stack,
         traced: LeafStack::capture(entry),
     };
     // A thread that is ending answers nothing.
     let _ = LEAVES.try_with(|leaves| leaves.borrow_mut().push(leaf));
+}
+
+/// The current stack, as the dump knows it; `None` while no dump is made.
+fn known_stack() -> Option<Arc<KnownStack>> {
+    lock().stacks.as_ref()?;
+    let Some(addresses) = return_addresses() else {
+        return Some(KnownStack::capture());
+    };
+    let known = lock().stacks.as_ref()?.get(&addresses);
+    known.or_else(|| {
+        let captured = KnownStack::capture(); // P3
+        Some(lock().stacks.as_mut()?.add(addresses, captured))
+    })
 }
 
 /// Called at the end of a watched poll.
@@ -498,6 +556,7 @@ fn collect(handle: &Handle, deadline: Option<Instant>) -> Answers {
     *lock() = CollectorState {
         waiting: Some(asked.iter().map(|task| id_number(task.id())).collect()),
         answers: Some(HashMap::new()),
+        stacks: Some(KnownStacks::default()),
     };
     asked.iter().for_each(WatchHandle::watch);
     if trace::UNPARKS_WORKERS {
@@ -510,6 +569,7 @@ fn collect(handle: &Handle, deadline: Option<Instant>) -> Answers {
         let left = deadline.map(|end| end.saturating_duration_since(Instant::now()));
         if asked.is_empty() || left == Some(Duration::ZERO) || scheduler.is_closed() {
             state.waiting = None;
+            state.stacks = None;
             return state.answers.take().unwrap_or_default();
         }
         let period = left.map_or(LOOK_PERIOD, |left| left.min(LOOK_PERIOD));
@@ -528,7 +588,7 @@ fn is_awaited(task: &WatchHandle) -> bool {
 
 /// The frames between the leaf and the task's root, of a backtrace as std writes it: a number and
 /// a name for each frame, and a line with file and line below it, if they are known.
-fn frames(text: &str) -> Vec<String> {
+pub(super) fn frames(text: &str) -> Vec<String> {
     let mut frames: Vec<String> = Vec::new();
     for line in text.lines().map(str::trim) {
         if let Some(location) = line.strip_prefix("at ") {

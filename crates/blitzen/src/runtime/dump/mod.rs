@@ -23,6 +23,7 @@
 
 mod deadlock;
 mod deep;
+mod known_stack;
 #[cfg(unix)]
 mod on_signal;
 mod task_list;

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 
 use blitzen_sched::{LongPoll, PollWatch};
 use blitzen_task::glue::id_number;
+use blitzen_util::lock_owner;
 
 use super::system_call::{ThreadActivity, activity_of};
 use super::{Lint, LintKind};
-use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, find_deadlocks};
+use crate::runtime::dump::{ListedTask, TaskList, TaskStatus, WaitKind, find_deadlocks};
 use crate::runtime::inner::Inner;
 use crate::runtime::stack_sample::{addresses_of, calls_at};
 
@@ -42,8 +43,7 @@ pub(super) struct Detector {
     reported: HashSet<(LintKind, u64)>,
     large_futures_at: HashSet<&'static Location<'static>>,
     starved: Option<Starved>,
-    /// Whether the pool was full at the end of the last window, and that was reported.
-    is_pool_full: bool,
+    pool: PoolLooks,
 }
 
 /// What is compared from one second to the next.
@@ -51,13 +51,40 @@ struct Window {
     start: Instant,
     /// Polls of each worker, and those after which the task was queued again at once.
     workers: Vec<(u64, u64)>,
-    pool_queue: usize,
 }
 
-/// Since when tasks are queued and no worker makes polls.
+/// What was seen of the blocking pool.
+#[derive(Default)]
+struct PoolLooks {
+    /// How many jobs were queued when the window began, or 0 if a look since has found the pool
+    /// with a free thread, or without a job that waits.
+    queued_at_start: usize,
+    /// Whether the pool was full in the last window, and that was reported.
+    is_full: bool,
+}
+
+impl PoolLooks {
+    /// Notes how many jobs wait for a thread of a full pool: 0 if it is not full.
+    fn note(&mut self, queued: usize) {
+        if queued == 0 {
+            self.queued_at_start = 0;
+        }
+    }
+
+    /// Begins the next window, and notes what it begins with; returns whether the pool was full in
+    /// the one before, at every look, and that is new.
+    fn next_window(&mut self, queued: usize) -> bool {
+        let before = std::mem::replace(&mut self.queued_at_start, queued);
+        let is_full = before > 0 && queued >= before;
+        let was_full = std::mem::replace(&mut self.is_full, is_full);
+        is_full && !was_full
+    }
+}
+
+/// Since when tasks are queued, and neither workers nor threads in their place make polls.
 struct Starved {
     since: Instant,
-    polls: u64,
+    polls: (u64, u32),
     is_reported: bool,
 }
 
@@ -73,7 +100,7 @@ impl Detector {
             reported: HashSet::new(),
             large_futures_at: HashSet::new(),
             starved: None,
-            is_pool_full: false,
+            pool: PoolLooks::default(),
         }
     }
 
@@ -91,10 +118,20 @@ impl Detector {
         }
         let now = Instant::now();
         lints.extend(self.find_starved(runtime, now));
+        let pool_queue = match runtime.pool().is_full() {
+            true => runtime.pool().queued(),
+            false => 0,
+        };
+        self.pool.note(pool_queue);
         if now.duration_since(self.window.start) >= WINDOW {
             let before = std::mem::replace(&mut self.window, Window::new(runtime, now));
             lints.extend(self.find_self_wakes(runtime, &before));
-            lints.extend(self.find_full_pool(runtime, &before));
+            if self.pool.next_window(pool_queue) {
+                lints.push(Lint {
+                    count: Some(pool_queue as u64),
+                    ..Lint::new(LintKind::PoolFull)
+                });
+            }
         }
         if now >= self.next_walk {
             lints.extend(self.walk(runtime));
@@ -138,9 +175,8 @@ impl Detector {
         let workers = scheduler.workers();
         let rings = (0..workers).map(|worker| scheduler.ring_depth(worker));
         let queued = scheduler.global_queue_depth() + rings.sum::<usize>();
-        let polls = (0..workers)
-            .map(|worker| scheduler.counters(worker).polls.get())
-            .sum();
+        let of_workers = (0..workers).map(|worker| scheduler.counters(worker).polls.get());
+        let polls = (of_workers.sum(), scheduler.rescue_polls());
         if queued == 0 || !scheduler.is_driven() {
             self.starved = None;
             return None;
@@ -190,26 +226,13 @@ impl Detector {
         lints
     }
 
-    fn find_full_pool(&mut self, runtime: &Inner, before: &Window) -> Option<Lint> {
-        let pool = runtime.pool();
-        let queued = self.window.pool_queue;
-        let is_full = pool.is_full() && before.pool_queue > 0 && queued >= before.pool_queue;
-        let was_full = std::mem::replace(&mut self.is_pool_full, is_full);
-        (is_full && !was_full).then(|| Lint {
-            count: Some(queued as u64),
-            ..Lint::new(LintKind::PoolFull)
-        })
-    }
-
     /// Looks through all tasks for what can be seen of a task alone.
     fn walk(&mut self, runtime: &Inner) -> Vec<Lint> {
         let tasks = TaskList::new(runtime.scheduler(), runtime.world().clock());
         let alive: HashSet<u64> = tasks.iter().map(|task| id_number(task.id())).collect();
         self.reported.retain(|(_, id)| alive.contains(id));
         let mut lints = tasks.lints();
-        let waits_for_known_owner =
-            |task: &ListedTask| task.wait().is_some_and(|wait| wait.owner().is_some());
-        if tasks.iter().any(waits_for_known_owner) {
+        if tasks.iter().any(may_be_deadlocked) {
             let list = || TaskList::new(runtime.scheduler(), runtime.world().clock());
             lints.extend(find_deadlocks(list).into_iter().map(Lint::of_deadlock));
         }
@@ -235,9 +258,15 @@ impl Window {
         Self {
             start,
             workers: (0..scheduler.workers()).map(counts).collect(),
-            pool_queue: runtime.pool().queued(),
         }
     }
+}
+
+/// Whether a task waits for a lock or a task that a deadlock can be made of.
+fn may_be_deadlocked(task: &ListedTask) -> bool {
+    task.wait().is_some_and(|wait| {
+        wait.owner().is_some() || wait.kind() == WaitKind::Join && lock_owner::has_notes()
+    })
 }
 
 /// The task at an address, if there is one.
@@ -268,4 +297,32 @@ fn most_polled(runtime: &Inner, worker: usize) -> Option<ListedTask> {
         .max_by_key(|&address| hits(address))?;
     let task = find_task(runtime, address)?;
     (hits(address) >= SELF_WAKE_HITS).then_some(task)
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_is_full_if_every_look_finds_it_full_and_its_queue_does_not_shrink() {
+        let windows = |looks: &[&[usize]]| -> Vec<bool> {
+            let mut pool = PoolLooks::default();
+            let window = |looks: &&[usize]| {
+                looks.iter().for_each(|&queued| pool.note(queued));
+                pool.next_window(*looks.last().unwrap())
+            };
+            looks.iter().map(window).collect()
+        };
+        assert_eq!(windows(&[&[1], &[1, 1, 1]]), [false, true]);
+        assert_eq!(
+            windows(&[&[1], &[1, 0, 1]]),
+            [false, false],
+            "a burst, twice"
+        );
+        assert_eq!(windows(&[&[1], &[0, 1], &[1, 1]]), [false, false, true]);
+        assert_eq!(windows(&[&[2], &[2, 1]]), [false, false], "it shrinks");
+        assert_eq!(windows(&[&[1], &[1], &[1]]), [false, true, false], "once");
+        let again: &[&[usize]] = &[&[1], &[1], &[0], &[1], &[1]];
+        assert_eq!(windows(again), [false, true, false, false, true]);
+    }
 }

@@ -265,7 +265,7 @@ impl fmt::Display for Lint {
             }
             LintKind::Starved => write!(
                 f,
-                "{count} queued task(s), and no worker has polled any for {duration:.1?}"
+                "{count} queued task(s), and no thread has polled any for {duration:.1?}"
             )?,
             LintKind::PoolFull => write!(
                 f,
