@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use blitzen::channel::oneshot;
+use blitzen::dispatch::{Dispatcher, PollJob};
 use blitzen::scope::{Scope, Stopped, scope};
 use blitzen::task;
 use blitzen::time::{Instant, sleep};
@@ -782,4 +783,71 @@ fn random_program(
         }
         Ok(())
     }))
+}
+
+/// Dispatchers that poll a task in the middle of the code that spawns or wakes it.
+fn inline_dispatchers() -> [Dispatcher; 2] {
+    [
+        Dispatcher::unconfined(),
+        Dispatcher::from_fn(PollJob::run),
+    ]
+}
+
+#[test]
+fn a_shield_of_a_task_polled_in_the_middle_of_a_body_does_not_hold_the_body() {
+    on_both(|| async {
+        for inline in inline_dispatchers() {
+            let stopped = Scope::builder()
+                .within(Duration::from_millis(1))
+                .run(|_| async move {
+                    inline.spawn(task::shield(pending::<()>()));
+                    pending::<Result<(), Stopped>>().await
+                })
+                .await;
+            assert_eq!(stopped, Err(Stopped::Deadline));
+        }
+    });
+}
+
+#[test]
+fn a_shield_of_a_local_task_does_not_hold_a_body_that_runs_its_set() {
+    one_thread().block_on(async {
+        let local = task::LocalSet::new();
+        local.spawn_local(task::shield(pending::<()>()));
+        let stopped = Scope::builder()
+            .within(Duration::from_millis(1))
+            .run(|_| local.run_until(pending::<Result<(), Stopped>>()))
+            .await;
+        assert_eq!(stopped, Err(Stopped::Deadline));
+    });
+}
+
+#[test]
+fn a_shield_that_ends_in_a_task_polled_in_the_middle_of_a_body_takes_none_from_the_body() {
+    on_both(|| async {
+        let inline = Dispatcher::from_fn(PollJob::run);
+        let (wake, woken) = oneshot::channel::<()>();
+        let (begun, has_begun) = oneshot::channel();
+        let other = inline.spawn(task::shield(async move {
+            begun.send(()).unwrap();
+            woken.await
+        }));
+        has_begun.await.unwrap();
+        let is_cleaned = Arc::new(AtomicBool::new(false));
+        let cleaned = is_cleaned.clone();
+        let stopped = scope(|s| async move {
+            task::shield(async {
+                wake.send(()).unwrap(); // which polls the other one
+                s.cancel();
+                task::yield_now().await;
+                cleaned.store(true, SeqCst);
+            })
+            .await;
+            pending::<Result<(), Stopped>>().await
+        })
+        .await;
+        assert_eq!(stopped, Err(Stopped::Cancelled));
+        assert!(is_cleaned.load(SeqCst));
+        other.await.unwrap().unwrap();
+    });
 }

@@ -21,8 +21,9 @@ struct Current {
     routed: Cell<(Option<NonNull<Header>>, Route)>,
     /// The innermost frame of the context.
     frames: Cell<Option<NonNull<Frame>>>,
-    /// Shields raised less those lowered on this thread.
-    shields: Cell<isize>,
+    /// The task whose shields are counted, or none for code outside a task, and those raised
+    /// less those lowered.
+    shields: Cell<(Option<NonNull<Header>>, isize)>,
     /// The task that was spawned last on this thread by a task that may wait for it next. It may be
     /// gone: the address is only compared.
     newest_child: Cell<*const Header>,
@@ -36,7 +37,7 @@ thread_local_const! {
         task: Cell::new(None),
         routed: Cell::new((None, Route::DEFAULT)),
         frames: Cell::new(None),
-        shields: Cell::new(0),
+        shields: Cell::new((None, 0)),
         newest_child: Cell::new(null()),
         next_id: Cell::new(0),
         end_id: Cell::new(0),
@@ -213,23 +214,38 @@ pub fn hold_abort(is_heard: bool) {
     wait::request_hold(is_heard);
 }
 
-/// How many shields were raised on this thread, less those lowered. The difference over a
-/// poll is what that poll has raised.
-pub fn shield_balance() -> isize {
-    CURRENT.with(|current| current.shields.get())
+/// Restores on drop whose shields were counted before, and adds those that were counted since if
+/// they are of the same task.
+struct ShieldCount((Option<NonNull<Header>>, isize));
+
+impl Drop for ShieldCount {
+    fn drop(&mut self) {
+        CURRENT.with(|current| {
+            let ((task, before), (counted, raised)) = (self.0, current.shields.get());
+            let added = if task == counted { raised } else { 0 };
+            current.shields.set((task, before.wrapping_add(added)));
+        });
+    }
 }
 
-/// Sets the [balance](shield_balance) back to what it was `before`: for a thread that polls another
-/// task in the middle of a poll, which is not to count what that task raises.
-pub fn restore_shield_balance(before: isize) {
-    CURRENT.with(|current| current.shields.set(before));
+/// Runs `code`; returns also how many shields of the current task it has raised, less those that it
+/// has lowered. A task that is polled in the middle of it has shields of its own.
+pub fn count_shields<R>(code: impl FnOnce() -> R) -> (R, isize) {
+    let task = task();
+    let count = CURRENT.with(|current| ShieldCount(current.shields.replace((task, 0))));
+    let output = code();
+    let (_, raised) = CURRENT.with(|current| current.shields.get());
+    drop(count);
+    (output, raised)
 }
 
-pub(crate) fn count_shield(change: isize) {
+/// Counts a shield of `task` that was raised or lowered.
+pub(crate) fn count_shield(task: Option<NonNull<Header>>, change: isize) {
     CURRENT.with(|current| {
-        current
-            .shields
-            .set(current.shields.get().wrapping_add(change))
+        let (counted, raised) = current.shields.get();
+        if counted == task {
+            current.shields.set((task, raised.wrapping_add(change)));
+        }
     });
 }
 
