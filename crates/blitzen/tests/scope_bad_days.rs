@@ -787,10 +787,7 @@ fn random_program(
 
 /// Dispatchers that poll a task in the middle of the code that spawns or wakes it.
 fn inline_dispatchers() -> [Dispatcher; 2] {
-    [
-        Dispatcher::unconfined(),
-        Dispatcher::from_fn(PollJob::run),
-    ]
+    [Dispatcher::unconfined(), Dispatcher::from_fn(PollJob::run)]
 }
 
 #[test]
@@ -850,4 +847,98 @@ fn a_shield_that_ends_in_a_task_polled_in_the_middle_of_a_body_takes_none_from_t
         assert!(is_cleaned.load(SeqCst));
         other.await.unwrap().unwrap();
     });
+}
+
+/// A scope with a long grace that was cancelled by itself, and with a child that never ends.
+async fn cancelled_with_a_long_grace(alive: Alive) -> Result<(), Stopped> {
+    let inner = Scope::builder().grace(100 * SECOND);
+    inner
+        .run(|s| async move {
+            s.spawn(alive.forever());
+            s.cancel();
+            pending().await
+        })
+        .await
+}
+
+#[test]
+fn a_scope_in_its_grace_ends_with_the_grace_of_a_scope_around_it_that_is_cancelled_later() {
+    for grace in [Duration::ZERO, 2 * SECOND] {
+        for is_dropped in [false, true] {
+            paused().block_on(async {
+                let (start, alive) = (Instant::now(), Alive::default());
+                let members = alive.clone();
+                let outer = Scope::builder().grace(grace);
+                let ended = outer.run(|s| async move {
+                    s.spawn(async move {
+                        let mut inner = Box::pin(cancelled_with_a_long_grace(members));
+                        assert!(poll_once(&mut inner).await.is_pending());
+                        match is_dropped {
+                            true => drop(inner),
+                            false => return inner.await,
+                        }
+                        pending().await
+                    });
+                    sleep(SECOND).await;
+                    s.cancel();
+                    Ok::<_, Stopped>(())
+                });
+                ended.await.unwrap();
+                assert_eq!(start.elapsed(), SECOND + grace);
+                assert_eq!(alive.count(), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_scope_with_a_dispatcher_needs_no_runtime_around_it_for_its_times() {
+    let runtime = workers(2);
+    let limited = runtime.block_on(async { Dispatcher::default().limited(2) });
+    let ended = thread::spawn(move || {
+        let short = Duration::from_millis(1);
+        let alive = Alive::default();
+        let stubborn = || (alive.forever(), alive.forever::<Stopped>());
+        // In turn: the end of its grace, the same if nobody polls it any more, and a deadline.
+        for (is_dropped, within) in [(false, None), (true, None), (false, Some(short))] {
+            let mut scope = Scope::builder().grace(short).dispatcher(&limited);
+            if let Some(within) = within {
+                scope = scope.within(within);
+            }
+            let (child, body) = stubborn();
+            let mut future = Box::pin(scope.run(|s| async move {
+                s.spawn(child);
+                if within.is_none() {
+                    s.cancel();
+                }
+                body.await
+            }));
+            let parked = Arc::new(Parked(thread::current()));
+            let (waker, mut polled) = (Waker::from(parked), Poll::Pending);
+            let mut cx = Context::from_waker(&waker);
+            while !is_dropped && polled.is_pending() {
+                polled = future.as_mut().poll(&mut cx);
+                if polled.is_pending() {
+                    thread::park();
+                }
+            }
+            if is_dropped {
+                assert!(future.as_mut().poll(&mut cx).is_pending());
+            }
+            drop(future);
+            while alive.count() != 0 {
+                thread::yield_now();
+            }
+        }
+    });
+    ended.join().unwrap();
+}
+
+/// Wakes a thread.
+struct Parked(thread::Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }

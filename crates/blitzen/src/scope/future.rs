@@ -143,8 +143,7 @@ where
         if !(node.is_forced() && *this.body_shields == 0) {
             let body = &mut this.body;
             let poll = || context::inside(node, || poll_or_start(body.as_mut(), node, cx));
-            let (polled, raised) =
-                current::count_shields(|| catch_unwind(AssertUnwindSafe(poll)));
+            let (polled, raised) = current::count_shields(|| catch_unwind(AssertUnwindSafe(poll)));
             *this.body_shields += raised;
             match polled {
                 Ok(Poll::Pending) if node.is_forced() && *this.body_shields == 0 => {}
