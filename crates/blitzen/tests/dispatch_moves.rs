@@ -4,13 +4,13 @@ mod engine_common;
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen::dispatch::{Dispatcher, WithDispatcher, with_dispatcher};
+use blitzen::dispatch::{Dispatcher, PollJob, WithDispatcher, with_dispatcher};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::scope::{Stopped, scope};
 use blitzen::sync::Notify;
@@ -571,5 +571,47 @@ fn a_coroutine_stays_where_it_is_and_can_have_work_done_elsewhere() {
             })
         };
         assert!(coroutine.await.unwrap());
+    });
+}
+
+#[test]
+fn a_task_polled_in_the_middle_of_another_does_not_come_back_to_where_that_one_is() {
+    on_each_flavor(|| async {
+        let there = single("there");
+        let is_spawned = Arc::new(AtomicBool::new(false));
+        let moved = with_dispatcher(&there, async {
+            let seen = is_spawned.clone();
+            let other = Dispatcher::unconfined().spawn(async move {
+                with_dispatcher(&Dispatcher::default(), async {}).await;
+                seen.load(SeqCst)
+            });
+            is_spawned.store(true, SeqCst);
+            other.await.unwrap()
+        });
+        assert!(!moved.await, "it has not moved at all");
+    });
+}
+
+#[test]
+fn where_a_task_polled_in_the_middle_of_another_goes_is_nothing_to_the_other() {
+    on_each_flavor(|| async {
+        let there = single("there");
+        let inline = Dispatcher::from_fn(PollJob::run);
+        let notify = Notify::new();
+        let mut content = pin!(async {
+            inline.spawn(with_dispatcher(&Dispatcher::default(), pending::<()>()));
+            notify.notified().await;
+        });
+        let content = poll_fn(|cx| {
+            assert!(is_on("there"));
+            content.as_mut().poll(cx)
+        });
+        let beside = async {
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            notify.notify_one();
+        };
+        blitzen::join!(with_dispatcher(&there, content), beside);
     });
 }

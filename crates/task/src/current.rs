@@ -109,7 +109,7 @@ pub fn owns(waker: &Waker) -> bool {
 }
 
 /// The current task of a thread, for another thread that runs on its behalf.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CurrentTask(NonNull<Header>);
 
 // SAFETY: it reaches only the header, which is made for any thread.

@@ -16,7 +16,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_sched::DispatcherCore;
-use blitzen_task::{RoutableTask, Route, current};
+use blitzen_task::current::{self, CurrentTask};
+use blitzen_task::{RoutableTask, Route};
 use pin_project_lite::pin_project;
 
 use super::dispatcher::{Dispatcher, DispatcherKind};
@@ -30,10 +31,56 @@ const MAX_POLLS_IN_PLACE: u32 = 1_000;
 const MAX_RETURNS: u32 = 3;
 
 thread_local! {
-    /// The route of the innermost `with_dispatcher` that is being polled.
-    static ENCLOSING: Cell<Option<Route>> = const { Cell::new(None) };
-    /// The last route that one of them has asked for in this poll.
-    static REQUESTED: Cell<Option<Route>> = const { Cell::new(None) };
+    /// The innermost `with_dispatcher` whose content is being polled.
+    static ENCLOSING: Cell<Option<Enclosing>> = const { Cell::new(None) };
+}
+
+/// A `with_dispatcher` whose content is being polled.
+#[derive(Clone, Copy)]
+struct Enclosing {
+    /// A task that is polled in the middle of that is not inside it.
+    task: CurrentTask,
+    route: Route,
+    /// The last route that one inside it has asked for in this poll.
+    requested: Option<Route>,
+}
+
+impl Enclosing {
+    /// The innermost one of the current task.
+    fn here() -> Option<Self> {
+        let task = CurrentTask::get();
+        ENCLOSING
+            .get()
+            .filter(|enclosing| Some(enclosing.task) == task)
+    }
+
+    /// Tells the innermost one of the current task, if there is one, that `route` was asked for.
+    fn note_request(route: Route) {
+        if let Some(mut enclosing) = Self::here() {
+            enclosing.requested = Some(route);
+            ENCLOSING.set(Some(enclosing));
+        }
+    }
+
+    /// Runs `poll` as a part of a `with_dispatcher` of this route; returns also the last route that
+    /// was asked for inside.
+    fn during<R>(route: Route, poll: impl FnOnce() -> R) -> (R, Option<Route>) {
+        /// Restores what was before, also if the content panics.
+        struct Restore(Option<Enclosing>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                ENCLOSING.set(self.0);
+            }
+        }
+        let own = CurrentTask::get().map(|task| Self {
+            task,
+            route,
+            requested: None,
+        });
+        let _restore = Restore(ENCLOSING.replace(own));
+        let output = poll();
+        (output, ENCLOSING.get().and_then(|own| own.requested))
+    }
 }
 
 /// Runs `future` on `dispatcher` as part of the calling task, and returns its output.
@@ -244,7 +291,7 @@ impl MovedTask {
             "`with_dispatcher` is polled by an executor that runs inside a task, and cannot move \
              that task; use `Dispatcher::run` there"
         );
-        REQUESTED.set(Some(route));
+        Enclosing::note_request(route);
         task.request_route(route);
         if !task.is_woken_by(waker) {
             waker.wake_by_ref();
@@ -266,25 +313,6 @@ fn no_movable_task() -> ! {
          by `block_on`, a `LocalSet`, a `LocalRuntime` or another runtime; use `Dispatcher::run` \
          there"
     )
-}
-
-/// Sets a cell for the length of a scope.
-struct Scoped<T: Copy + 'static> {
-    cell: &'static std::thread::LocalKey<Cell<T>>,
-    before: T,
-}
-
-impl<T: Copy> Scoped<T> {
-    fn set(cell: &'static std::thread::LocalKey<Cell<T>>, value: T) -> Self {
-        let before = cell.replace(value);
-        Self { cell, before }
-    }
-}
-
-impl<T: Copy> Drop for Scoped<T> {
-    fn drop(&mut self) {
-        self.cell.set(self.before);
-    }
 }
 
 impl<F: Future> Future for WithDispatcher<F> {
@@ -338,20 +366,16 @@ impl<F: Future> Future for WithDispatcher<F> {
             }
             MoveStep::PollHere => {}
         }
-        let enclosing = ENCLOSING.get();
+        let enclosing = Enclosing::here().map(|enclosing| enclosing.route);
         let waker = this.moved.waker(route, cx.waker());
         waker.begin_poll();
-        let (polled, nested) = {
-            let _enclosing = Scoped::set(&ENCLOSING, Some(route));
-            let _requested = Scoped::set(&REQUESTED, None);
-            let own = Waker::from(waker);
-            let polled = future.poll(&mut Context::from_waker(&own));
-            (polled, REQUESTED.get())
-        };
+        let own = Waker::from(waker);
+        let poll = || future.poll(&mut Context::from_waker(&own));
+        let (polled, nested) = Enclosing::during(route, poll);
         let Poll::Ready(output) = polled else {
-            if nested.is_some() {
-                this.moved.nested = nested.filter(|nested| *nested != route);
-                REQUESTED.set(nested); // for those around this one
+            if let Some(nested) = nested {
+                this.moved.nested = Some(nested).filter(|nested| *nested != route);
+                Enclosing::note_request(nested); // for those around this one
             }
             return Poll::Pending;
         };
