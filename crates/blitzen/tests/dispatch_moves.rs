@@ -13,7 +13,7 @@ use std::time::Duration;
 use blitzen::dispatch::{Dispatcher, PollJob, WithDispatcher, with_dispatcher};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::scope::{Stopped, scope};
-use blitzen::sync::Notify;
+use blitzen::sync::{Notify, oneshot};
 use blitzen::task::yield_now;
 use engine_common::{current_thread, multi_thread, must_end};
 
@@ -613,5 +613,76 @@ fn where_a_task_polled_in_the_middle_of_another_goes_is_nothing_to_the_other() {
             notify.notify_one();
         };
         blitzen::join!(with_dispatcher(&there, content), beside);
+    });
+}
+
+/// A scope with a child that an abort does not end before `finish`.
+async fn scope_with_shield(
+    begun: oneshot::Sender<()>,
+    finish: oneshot::Receiver<()>,
+    has_ended: Arc<AtomicBool>,
+) -> Result<(), Stopped> {
+    scope(|s| async move {
+        s.spawn(blitzen::task::shield(async move {
+            begun.send(()).unwrap();
+            finish.await.unwrap();
+            yield_now().await;
+            has_ended.store(true, SeqCst);
+            Ok(())
+        }));
+        pending().await
+    })
+    .await
+}
+
+#[test]
+fn an_abort_waits_for_a_scope_on_another_dispatcher() {
+    must_end(|| {
+        on_each_flavor(|| async {
+            let single = single("there");
+            let kinds = [
+                single.clone(),
+                Dispatcher::default().limited(1),
+                Dispatcher::io(),
+                Dispatcher::unconfined(),
+                Dispatcher::from_fn(PollJob::run),
+            ];
+            let ways = [(false, false), (false, true), (true, false), (true, true)];
+            let cases = kinds.iter().flat_map(|kind| ways.map(|way| (kind, way)));
+            for (kind, (is_nested, is_busy)) in cases {
+                let (begun, has_begun) = oneshot::channel();
+                let (finish, finished) = oneshot::channel();
+                let has_ended = Arc::new(AtomicBool::new(false));
+                let content = scope_with_shield(begun, finished, has_ended.clone());
+                let case = format!("{kind:?}, nested: {is_nested}, busy: {is_busy}");
+                let (kind, single) = (kind.clone(), single.clone());
+                let task = blitzen::spawn(async move {
+                    // Beside it, something has the task polled elsewhere.
+                    let beside = async {
+                        while is_busy {
+                            yield_now().await;
+                        }
+                    };
+                    let moved = async {
+                        match is_nested {
+                            true => {
+                                let moved = with_dispatcher(&kind, content);
+                                with_dispatcher(&single, moved).await
+                            }
+                            false => with_dispatcher(&kind, content).await,
+                        }
+                    };
+                    blitzen::join!(moved, beside)
+                });
+                has_begun.await.unwrap();
+                task.abort();
+                for _ in 0..10 {
+                    yield_now().await;
+                }
+                finish.send(()).unwrap();
+                assert!(task.await.unwrap_err().is_cancelled());
+                assert!(has_ended.load(SeqCst), "{case}");
+            }
+        });
     });
 }

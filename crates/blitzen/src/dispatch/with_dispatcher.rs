@@ -7,6 +7,9 @@
 //!     and forth for ever otherwise.
 //! W3. Its waker has the task polled on the route. When that poll ends, the task's route is its
 //!     own again.
+//! W4. A scope in the content may defer an abort of the task. As long as it does, so does each poll of
+//!     the future that does not poll the content, and one that finds an abort which the content has
+//!     not heard of moves the task there.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +19,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_sched::DispatcherCore;
-use blitzen_task::current::{self, CurrentTask};
+use blitzen_task::current::{self, AbortHold, AbortStatus, CurrentTask};
 use blitzen_task::{RoutableTask, Route};
 use pin_project_lite::pin_project;
 
@@ -124,6 +127,7 @@ pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDis
             target: MoveTarget::of(dispatcher),
             waker: None,
             nested: None,
+            hold: None,
             polls_in_place: 0,
         },
         stage: MoveStage::Running,
@@ -210,6 +214,8 @@ struct MovedTask {
     waker: Option<Arc<RoutedWaker>>,
     /// Where a `with_dispatcher` inside the content has moved the task (W1).
     nested: Option<Route>,
+    /// Whether a scope in the content has deferred an abort of the task when it was last polled (W4).
+    hold: Option<AbortHold>,
     polls_in_place: u32,
 }
 
@@ -226,7 +232,7 @@ enum MoveStep {
 }
 
 impl MovedTask {
-    fn step(&self, route: Route) -> MoveStep {
+    fn step(&self, route: Route, parent: &Waker) -> MoveStep {
         let here = current::route();
         if here == route {
             return MoveStep::PollHere;
@@ -236,8 +242,30 @@ impl MovedTask {
         }
         match &self.waker {
             Some(_) if self.nested == Some(here) => MoveStep::PollHere, // W1
-            Some(waker) if !waker.is_woken() => MoveStep::Wait,         // W2
+            Some(waker) if !waker.is_woken() && !self.has_unheard_abort(parent) => {
+                MoveStep::Wait // W2
+            }
             _ => MoveStep::Move,
+        }
+    }
+
+    /// Whether the task that polls the future with `waker` was aborted, and a scope in the content,
+    /// which defers that, does not know (W4).
+    fn has_unheard_abort(&self, waker: &Waker) -> bool {
+        self.hold.is_some_and(|hold| !hold.is_heard) && is_aborted(waker)
+    }
+
+    /// Polls the content, and notes whether it defers an abort of the task.
+    fn poll_content<R>(&mut self, poll: impl FnOnce() -> R) -> R {
+        let (output, hold) = current::watch_holds(poll);
+        self.hold = hold;
+        output
+    }
+
+    /// Defers an abort of the task again, if the content does, which is not polled now (W4).
+    fn hold_again(&self, waker: &Waker) {
+        if self.hold.is_some() {
+            current::hold_abort(is_aborted(waker));
         }
     }
 
@@ -305,6 +333,12 @@ impl Drop for MovedTask {
     }
 }
 
+/// Whether the current task, which polls the calling code with `waker`, was aborted.
+fn is_aborted(waker: &Waker) -> bool {
+    let status = current::abort_status(waker);
+    status.is_some_and(|status| status != AbortStatus::None)
+}
+
 #[cold]
 #[track_caller]
 fn no_movable_task() -> ! {
@@ -350,16 +384,24 @@ impl<F: Future> Future for WithDispatcher<F> {
         if let Some(core) = this.moved.target.core()
             && core.is_elastic()
             && current::route().is_default()
-            && let Ok(polled) = core.run_in_place(|| future.as_mut().poll(cx))
         {
-            this.moved.end_waker(); // the content has the task's own now
-            return polled;
+            let poll = || core.run_in_place(|| future.as_mut().poll(cx)).ok();
+            let (polled, hold) = current::watch_holds(poll);
+            if let Some(polled) = polled {
+                this.moved.hold = hold;
+                this.moved.end_waker(); // the content has the task's own now
+                return polled;
+            }
         }
         this.moved.note_parent(cx.waker());
-        match this.moved.step(route) {
-            MoveStep::PassThrough => return future.poll(cx),
-            MoveStep::Wait => return Poll::Pending,
+        match this.moved.step(route, cx.waker()) {
+            MoveStep::PassThrough => return this.moved.poll_content(|| future.poll(cx)),
+            MoveStep::Wait => {
+                this.moved.hold_again(cx.waker());
+                return Poll::Pending;
+            }
             MoveStep::Move => {
+                this.moved.hold_again(cx.waker());
                 let task = this.moved.current_task();
                 this.moved.request(&task, route, cx.waker());
                 return Poll::Pending;
@@ -371,7 +413,14 @@ impl<F: Future> Future for WithDispatcher<F> {
         waker.begin_poll();
         let own = Waker::from(waker);
         let poll = || future.poll(&mut Context::from_waker(&own));
-        let (polled, nested) = Enclosing::during(route, poll);
+        let is_direct = current::is_polled_directly(cx.waker());
+        let (polled, nested) = Enclosing::during(route, || match is_direct {
+            true => {
+                let poll = || current::with_alias(&own, poll);
+                this.moved.poll_content(poll)
+            }
+            false => poll(),
+        });
         let Poll::Ready(output) = polled else {
             if let Some(nested) = nested {
                 this.moved.nested = Some(nested).filter(|nested| *nested != route);
