@@ -659,8 +659,11 @@ fn an_abort_waits_for_a_scope_on_another_dispatcher() {
                 let task = blitzen::spawn(async move {
                     // Beside it, something has the task polled elsewhere.
                     let beside = async {
-                        while is_busy {
-                            yield_now().await;
+                        loop {
+                            match is_busy {
+                                true => yield_now().await,
+                                false => pending().await,
+                            }
                         }
                     };
                     let moved = async {
