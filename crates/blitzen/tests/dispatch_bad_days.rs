@@ -5,7 +5,7 @@ mod engine_common;
 use std::collections::HashMap;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -144,7 +144,7 @@ fn tasks_that_visit_a_closed_dispatcher_finish_what_they_do_there() {
 }
 
 #[test]
-fn closing_against_spawns_and_wakes_loses_nothing() {
+fn closing_against_moves_and_wakes_loses_nothing() {
     must_end(|| {
         let runtime = multi_thread(3);
         runtime.block_on(async {
@@ -792,5 +792,104 @@ fn a_runtime_that_ends_while_tasks_move_and_lose_selects_drops_them_all() {
                 thread::yield_now(); // a foreign executor may still have a job
             }
         }
+    });
+}
+
+#[test]
+fn nested_block_ons_in_polls_in_place_give_their_permits_back() {
+    must_end(|| {
+        let runtime = multi_thread(3);
+        let handle = runtime.handle().clone();
+        runtime.block_on(async {
+            // Not each of them is in place: the last poll may have seemed to block.
+            for _ in 0..50 {
+                let two = Dispatcher::io().limited(2);
+                let both = Arc::new(Barrier::new(2));
+                let block = || {
+                    let (handle, two, both) = (handle.clone(), two.clone(), both.clone());
+                    blitzen::spawn(async move {
+                        with_dispatcher(&two, async {
+                            both.wait();
+                            let other = two.spawn(async {});
+                            block_in_place(|| handle.block_on(other)).unwrap();
+                        })
+                        .await;
+                    })
+                };
+                let tasks = [block(), block()];
+                for task in tasks {
+                    task.await.unwrap();
+                }
+            }
+        });
+    });
+}
+
+#[test]
+fn io_cannot_be_closed_for_the_whole_runtime_but_a_view_of_it_can() {
+    must_end(|| {
+        for runtime in each_flavor() {
+            runtime.block_on(async {
+                let (io, view) = (Dispatcher::io(), Dispatcher::io().limited(2));
+                let (finish, finished) = blitzen::sync::oneshot::channel();
+                let task = io.spawn(finished);
+                let aborted = view.spawn(pending::<()>());
+                io.close();
+                view.close();
+                assert!(aborted.await.unwrap_err().is_cancelled());
+                finish.send(5).unwrap();
+                assert_eq!(task.await.unwrap().unwrap(), 5);
+                Dispatcher::io().spawn(async {}).await.unwrap();
+                assert_eq!(io.metrics().submitted, 2);
+            });
+        }
+    });
+}
+
+#[test]
+fn spawns_against_a_close_are_each_ended() {
+    must_end(|| {
+        let runtime = multi_thread(3);
+        runtime.block_on(async {
+            for round in 0..20 {
+                for kind in each_kind() {
+                    let drops = Arc::new(AtomicUsize::new(0));
+                    let all = Arc::new(Barrier::new(3));
+                    let spawners: Vec<_> = (0..2)
+                        .map(|_| {
+                            let (kind, all, drops) = (kind.clone(), all.clone(), drops.clone());
+                            let runtime = Handle::current();
+                            thread::spawn(move || {
+                                let _inside = runtime.enter();
+                                all.wait();
+                                let spawn = |n: usize| {
+                                    let dropped = Dropped(drops.clone());
+                                    kind.spawn(async move {
+                                        let _dropped = dropped;
+                                        for _ in 0..n % 3 {
+                                            yield_now().await;
+                                        }
+                                        n
+                                    })
+                                };
+                                (0..20).map(spawn).collect::<Vec<_>>()
+                            })
+                        })
+                        .collect();
+                    all.wait();
+                    (0..round).for_each(|_| thread::yield_now());
+                    kind.close();
+                    for spawner in spawners {
+                        for (n, task) in spawner.join().unwrap().into_iter().enumerate() {
+                            match task.await {
+                                Ok(output) => assert_eq!(output, n),
+                                Err(error) => assert!(error.is_cancelled()),
+                            }
+                        }
+                    }
+                    assert_eq!(drops.load(SeqCst), 40, "each was dropped once");
+                }
+            }
+        });
     });
 }

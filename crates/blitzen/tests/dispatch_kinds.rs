@@ -187,22 +187,31 @@ fn the_tasks_of_a_view_of_io_block_beside_those_of_io() {
 
 #[test]
 fn short_polls_on_io_stay_on_the_workers() {
-    let runtime = multi_thread(2);
-    runtime.block_on(async {
-        let task = blitzen::spawn(async {
+    const CALLS: usize = 1_000;
+    let polls = Arc::new(AtomicUsize::new(0));
+    let counted = polls.clone();
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(2).on_before_task_poll(move |_| {
+        counted.fetch_add(1, SeqCst);
+    });
+    builder.build().unwrap().block_on(async {
+        let task = blitzen::spawn(async move {
             let io = Dispatcher::io();
-            let mut stayed = 0;
-            for _ in 0..100 {
+            let (before, mut stayed) = (polls.load(SeqCst), 0);
+            for _ in 0..CALLS {
                 let before = thread::current().id();
                 let during =
                     blitzen::dispatch::with_dispatcher(&io, async { thread::current().id() }).await;
                 stayed += usize::from(before == during);
                 yield_now().await;
             }
-            stayed
+            (stayed, polls.load(SeqCst) - before)
         });
-        // Not all of them: on a busy machine one may seem to block.
-        assert!(task.await.unwrap() > 0);
+        let (stayed, polls) = task.await.unwrap();
+        // Not all of them: on a busy machine one may seem to block, and then the next does not stay.
+        assert!(stayed > CALLS / 2, "{stayed} stayed");
+        // One that does not stay has two polls more, and its runner has others.
+        assert!(polls < 2 * CALLS, "{polls} polls");
     });
 }
 

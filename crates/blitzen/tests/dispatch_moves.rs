@@ -4,16 +4,16 @@ mod engine_common;
 
 use std::future::{Future, pending, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen::dispatch::{Dispatcher, WithDispatcher, with_dispatcher};
+use blitzen::dispatch::{Dispatcher, PollJob, WithDispatcher, with_dispatcher};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::scope::{Stopped, scope};
-use blitzen::sync::Notify;
+use blitzen::sync::{Notify, oneshot};
 use blitzen::task::yield_now;
 use engine_common::{current_thread, multi_thread, must_end};
 
@@ -571,5 +571,121 @@ fn a_coroutine_stays_where_it_is_and_can_have_work_done_elsewhere() {
             })
         };
         assert!(coroutine.await.unwrap());
+    });
+}
+
+#[test]
+fn a_task_polled_in_the_middle_of_another_does_not_come_back_to_where_that_one_is() {
+    on_each_flavor(|| async {
+        let there = single("there");
+        let is_spawned = Arc::new(AtomicBool::new(false));
+        let moved = with_dispatcher(&there, async {
+            let seen = is_spawned.clone();
+            let other = Dispatcher::unconfined().spawn(async move {
+                with_dispatcher(&Dispatcher::default(), async {}).await;
+                seen.load(SeqCst)
+            });
+            is_spawned.store(true, SeqCst);
+            other.await.unwrap()
+        });
+        assert!(!moved.await, "it has not moved at all");
+    });
+}
+
+#[test]
+fn where_a_task_polled_in_the_middle_of_another_goes_is_nothing_to_the_other() {
+    on_each_flavor(|| async {
+        let there = single("there");
+        let inline = Dispatcher::from_fn(PollJob::run);
+        let notify = Notify::new();
+        let mut content = pin!(async {
+            inline.spawn(with_dispatcher(&Dispatcher::default(), pending::<()>()));
+            notify.notified().await;
+        });
+        let content = poll_fn(|cx| {
+            assert!(is_on("there"));
+            content.as_mut().poll(cx)
+        });
+        let beside = async {
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            notify.notify_one();
+        };
+        blitzen::join!(with_dispatcher(&there, content), beside);
+    });
+}
+
+/// A scope with a child that an abort does not end before `finish`.
+async fn scope_with_shield(
+    begun: oneshot::Sender<()>,
+    finish: oneshot::Receiver<()>,
+    has_ended: Arc<AtomicBool>,
+) -> Result<(), Stopped> {
+    scope(|s| async move {
+        s.spawn(blitzen::task::shield(async move {
+            begun.send(()).unwrap();
+            finish.await.unwrap();
+            yield_now().await;
+            has_ended.store(true, SeqCst);
+            Ok(())
+        }));
+        pending().await
+    })
+    .await
+}
+
+#[test]
+fn an_abort_waits_for_a_scope_on_another_dispatcher() {
+    must_end(|| {
+        on_each_flavor(|| async {
+            let single = single("there");
+            let kinds = [
+                single.clone(),
+                Dispatcher::default().limited(1),
+                Dispatcher::io(),
+                Dispatcher::unconfined(),
+                Dispatcher::from_fn(PollJob::run),
+            ];
+            let ways = [(false, false), (false, true), (true, false), (true, true)];
+            let cases = kinds.iter().flat_map(|kind| ways.map(|way| (kind, way)));
+            for (kind, (is_nested, is_busy)) in cases {
+                let (begun, has_begun) = oneshot::channel();
+                let (finish, finished) = oneshot::channel();
+                let has_ended = Arc::new(AtomicBool::new(false));
+                let content = scope_with_shield(begun, finished, has_ended.clone());
+                let case = format!("{kind:?}, nested: {is_nested}, busy: {is_busy}");
+                let (kind, single) = (kind.clone(), single.clone());
+                let task = blitzen::spawn(async move {
+                    // Beside it, something has the task polled elsewhere.
+                    let beside = async {
+                        loop {
+                            match is_busy {
+                                true => yield_now().await,
+                                false => pending().await,
+                            }
+                        }
+                    };
+                    let moved = async {
+                        match is_nested {
+                            true => {
+                                let moved = with_dispatcher(&kind, content);
+                                with_dispatcher(&single, moved).await
+                            }
+                            false => with_dispatcher(&kind, content).await,
+                        }
+                    };
+                    blitzen::join!(moved, beside)
+                });
+                has_begun.await.unwrap();
+                task.abort();
+                for _ in 0..10 {
+                    yield_now().await;
+                }
+                finish.send(()).unwrap();
+                assert!(task.await.unwrap_err().is_cancelled());
+                assert!(has_ended.load(SeqCst), "{case}");
+            }
+        });
     });
 }

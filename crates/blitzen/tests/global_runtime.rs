@@ -31,16 +31,15 @@ fn code_outside_any_runtime_is_told_what_to_do() {
     for refused in [
         catch_unwind(|| blitzen::block_on(async {})),
         catch_unwind(|| drop(blitzen::spawn(async {}))),
+        catch_unwind(|| blitzen::scope::scope_blocking(|_| ())),
     ] {
         let text = refused.unwrap_err().downcast::<String>().unwrap();
         assert!(
             text.contains("enter a runtime with `Handle::enter`"),
             "{text}"
         );
+        assert!(text.contains("feature `global`"), "{text}");
     }
-    let text = catch_unwind(|| blitzen::block_on(async {})).unwrap_err();
-    let text = text.downcast::<String>().unwrap();
-    assert!(text.contains("feature `global`"), "{text}");
 }
 
 #[test]

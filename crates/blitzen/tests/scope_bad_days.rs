@@ -12,6 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use blitzen::channel::oneshot;
+use blitzen::dispatch::{Dispatcher, PollJob};
 use blitzen::scope::{Scope, Stopped, scope};
 use blitzen::task;
 use blitzen::time::{Instant, sleep};
@@ -782,4 +783,162 @@ fn random_program(
         }
         Ok(())
     }))
+}
+
+/// Dispatchers that poll a task in the middle of the code that spawns or wakes it.
+fn inline_dispatchers() -> [Dispatcher; 2] {
+    [Dispatcher::unconfined(), Dispatcher::from_fn(PollJob::run)]
+}
+
+#[test]
+fn a_shield_of_a_task_polled_in_the_middle_of_a_body_does_not_hold_the_body() {
+    on_both(|| async {
+        for inline in inline_dispatchers() {
+            let stopped = Scope::builder()
+                .within(Duration::from_millis(1))
+                .run(|_| async move {
+                    inline.spawn(task::shield(pending::<()>()));
+                    pending::<Result<(), Stopped>>().await
+                })
+                .await;
+            assert_eq!(stopped, Err(Stopped::Deadline));
+        }
+    });
+}
+
+#[test]
+fn a_shield_of_a_local_task_does_not_hold_a_body_that_runs_its_set() {
+    one_thread().block_on(async {
+        let local = task::LocalSet::new();
+        local.spawn_local(task::shield(pending::<()>()));
+        let stopped = Scope::builder()
+            .within(Duration::from_millis(1))
+            .run(|_| local.run_until(pending::<Result<(), Stopped>>()))
+            .await;
+        assert_eq!(stopped, Err(Stopped::Deadline));
+    });
+}
+
+#[test]
+fn a_shield_that_ends_in_a_task_polled_in_the_middle_of_a_body_takes_none_from_the_body() {
+    on_both(|| async {
+        let inline = Dispatcher::from_fn(PollJob::run);
+        let (wake, woken) = oneshot::channel::<()>();
+        let (begun, has_begun) = oneshot::channel();
+        let other = inline.spawn(task::shield(async move {
+            begun.send(()).unwrap();
+            woken.await
+        }));
+        has_begun.await.unwrap();
+        let is_cleaned = Arc::new(AtomicBool::new(false));
+        let cleaned = is_cleaned.clone();
+        let stopped = scope(|s| async move {
+            task::shield(async {
+                wake.send(()).unwrap(); // which polls the other one
+                s.cancel();
+                task::yield_now().await;
+                cleaned.store(true, SeqCst);
+            })
+            .await;
+            pending::<Result<(), Stopped>>().await
+        })
+        .await;
+        assert_eq!(stopped, Err(Stopped::Cancelled));
+        assert!(is_cleaned.load(SeqCst));
+        other.await.unwrap().unwrap();
+    });
+}
+
+/// A scope with a long grace that was cancelled by itself, and with a child that never ends.
+async fn cancelled_with_a_long_grace(alive: Alive) -> Result<(), Stopped> {
+    let inner = Scope::builder().grace(100 * SECOND);
+    inner
+        .run(|s| async move {
+            s.spawn(alive.forever());
+            s.cancel();
+            pending().await
+        })
+        .await
+}
+
+#[test]
+fn a_scope_in_its_grace_ends_with_the_grace_of_a_scope_around_it_that_is_cancelled_later() {
+    for grace in [Duration::ZERO, 2 * SECOND] {
+        for is_dropped in [false, true] {
+            paused().block_on(async {
+                let (start, alive) = (Instant::now(), Alive::default());
+                let members = alive.clone();
+                let outer = Scope::builder().grace(grace);
+                let ended = outer.run(|s| async move {
+                    s.spawn(async move {
+                        let mut inner = Box::pin(cancelled_with_a_long_grace(members));
+                        assert!(poll_once(&mut inner).await.is_pending());
+                        match is_dropped {
+                            true => drop(inner),
+                            false => return inner.await,
+                        }
+                        pending().await
+                    });
+                    sleep(SECOND).await;
+                    s.cancel();
+                    Ok::<_, Stopped>(())
+                });
+                ended.await.unwrap();
+                assert_eq!(start.elapsed(), SECOND + grace);
+                assert_eq!(alive.count(), 0);
+            });
+        }
+    }
+}
+
+#[test]
+fn a_scope_with_a_dispatcher_needs_no_runtime_around_it_for_its_times() {
+    let runtime = workers(2);
+    let limited = runtime.block_on(async { Dispatcher::default().limited(2) });
+    let ended = thread::spawn(move || {
+        let short = Duration::from_millis(1);
+        let alive = Alive::default();
+        let stubborn = || (alive.forever(), alive.forever::<Stopped>());
+        // In turn: the end of its grace, the same if nobody polls it any more, and a deadline.
+        for (is_dropped, within) in [(false, None), (true, None), (false, Some(short))] {
+            let mut scope = Scope::builder().grace(short).dispatcher(&limited);
+            if let Some(within) = within {
+                scope = scope.within(within);
+            }
+            let (child, body) = stubborn();
+            let mut future = Box::pin(scope.run(|s| async move {
+                s.spawn(child);
+                if within.is_none() {
+                    s.cancel();
+                }
+                body.await
+            }));
+            let parked = Arc::new(Parked(thread::current()));
+            let (waker, mut polled) = (Waker::from(parked), Poll::Pending);
+            let mut cx = Context::from_waker(&waker);
+            while !is_dropped && polled.is_pending() {
+                polled = future.as_mut().poll(&mut cx);
+                if polled.is_pending() {
+                    thread::park();
+                }
+            }
+            if is_dropped {
+                assert!(future.as_mut().poll(&mut cx).is_pending());
+            }
+            drop(future);
+            while alive.count() != 0 {
+                thread::yield_now();
+            }
+        }
+    });
+    ended.join().unwrap();
+}
+
+/// Wakes a thread.
+struct Parked(thread::Thread);
+
+impl Wake for Parked {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }

@@ -11,10 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 use blitzen::future::{TaskScope, scope};
+use blitzen::runtime::LocalRuntime;
 use blitzen::scope::scope_blocking;
 use blitzen::task;
 use blitzen::time::sleep;
-use scope_common::{Alive, on_both, one_thread, poll_once, workers};
+use scope_common::{Alive, FOREVER, on_both, one_thread, poll_once, workers};
 
 #[test]
 fn blocking_children_borrow_and_run_in_parallel() {
@@ -27,6 +28,23 @@ fn blocking_children_borrow_and_run_in_parallel() {
     });
     let _inside = runtime.enter();
     fill_squares();
+}
+
+#[test]
+fn blocking_children_of_a_current_thread_runtime_that_nobody_runs_are_run_by_who_waits() {
+    let (ended, has_ended) = mpsc::channel();
+    thread::spawn(move || {
+        let runtime = one_thread();
+        let inside = runtime.enter();
+        fill_squares();
+        drop(inside);
+        let local = LocalRuntime::new().unwrap();
+        let inside = local.enter();
+        fill_squares();
+        drop(inside);
+        ended.send(()).unwrap();
+    });
+    has_ended.recv_timeout(FOREVER).expect("it hangs");
 }
 
 fn fill_squares() {

@@ -270,15 +270,17 @@ fn hurry_ends_a_drain_that_is_under_way() {
 }
 
 #[test]
-fn children_of_the_token_end_with_it_or_before() {
+fn a_token_ends_a_part_of_the_program_and_the_shutdown_ends_them_all() {
     one_thread().block_on(async {
         let shutdown = Shutdown::new();
-        let part = shutdown.token().child_token();
+        let (part, rest) = (shutdown.token(), shutdown.token());
         part.cancel();
-        assert!(!shutdown.is_triggered());
-        let other = shutdown.token().child_token();
+        assert!(!shutdown.is_triggered() && !rest.is_cancelled());
+        shutdown
+            .track(async { assert!(!task::is_cancelled()) })
+            .await;
         shutdown.trigger();
-        assert!(other.is_cancelled());
+        assert!(rest.is_cancelled() && shutdown.token().is_cancelled());
     });
 }
 

@@ -31,7 +31,6 @@ use std::ptr::{self, null, null_mut};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 
-use blitzen_task::current::{restore_shield_balance, shield_balance};
 use blitzen_task::{Header, IdleWait, OwnedTasks, Payload, RunOutcome, Runnable, Schedule};
 use blitzen_util::coop;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -724,14 +723,11 @@ impl ServeWhileBlocked {
         let mut task = unsafe { self.queue.pop() };
         let has_task = task.is_some();
         if has_task {
-            let shields = shield_balance();
             self.queue.scheduler.world().run_inside(&mut || {
                 if let Some(task) = task.take() {
                     run_without_worker(&self.queue.scheduler, task, context_depth());
                 }
             });
-            // A scope around the code that blocks counts its own.
-            restore_shield_balance(shields);
         }
         has_task
     }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::ptr::{self, NonNull, null};
-use std::task::Waker;
+use std::task::{RawWakerVTable, Waker};
 
 use blitzen_util::thread_local_const;
 use blitzen_util::wait::{self, PollNote};
@@ -19,10 +19,13 @@ struct Current {
     /// The task that is polled on another route than the default one, and that route. The
     /// task may have another one polled inside it, which is current then.
     routed: Cell<(Option<NonNull<Header>>, Route)>,
+    /// The waker that stands for that of a task.
+    alias: Cell<Option<Alias>>,
     /// The innermost frame of the context.
     frames: Cell<Option<NonNull<Frame>>>,
-    /// Shields raised less those lowered on this thread.
-    shields: Cell<isize>,
+    /// The task whose shields are counted, or none for code outside a task, and those raised
+    /// less those lowered.
+    shields: Cell<(Option<NonNull<Header>>, isize)>,
     /// The task that was spawned last on this thread by a task that may wait for it next. It may be
     /// gone: the address is only compared.
     newest_child: Cell<*const Header>,
@@ -31,12 +34,21 @@ struct Current {
     end_id: Cell<u64>,
 }
 
+/// A waker that is given to a part of a task in place of the task's own. It is only compared.
+#[derive(Clone, Copy)]
+struct Alias {
+    task: NonNull<Header>,
+    data: *const (),
+    vtable: *const RawWakerVTable,
+}
+
 thread_local_const! {
     static CURRENT: Current = Current {
         task: Cell::new(None),
         routed: Cell::new((None, Route::DEFAULT)),
+        alias: Cell::new(None),
         frames: Cell::new(None),
-        shields: Cell::new(0),
+        shields: Cell::new((None, 0)),
         newest_child: Cell::new(null()),
         next_id: Cell::new(0),
         end_id: Cell::new(0),
@@ -108,7 +120,7 @@ pub fn owns(waker: &Waker) -> bool {
 }
 
 /// The current task of a thread, for another thread that runs on its behalf.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct CurrentTask(NonNull<Header>);
 
 // SAFETY: it reaches only the header, which is made for any thread.
@@ -171,6 +183,39 @@ pub fn is_own_waker(waker: &Waker) -> bool {
     task().is_some_and(|task| waker::is_of(waker, task))
 }
 
+/// Whether what is polled with `waker` ends its poll with the current task: the waker is the task's
+/// own, or [stands for it](with_alias).
+pub fn is_polled_directly(waker: &Waker) -> bool {
+    let is_alias = |alias: Alias| {
+        Some(alias.task) == task()
+            && alias.data == waker.data()
+            && ptr::eq(alias.vtable, waker.vtable())
+    };
+    is_own_waker(waker)
+        || CURRENT
+            .with(|current| current.alias.get())
+            .is_some_and(is_alias)
+}
+
+/// Runs `code`, a part of the poll of the current task, which is given `alias` in place of the
+/// task's own waker.
+pub fn with_alias<R>(alias: &Waker, code: impl FnOnce() -> R) -> R {
+    /// Restores what was before, also if `code` panics.
+    struct Restore(Option<Alias>);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            CURRENT.with(|current| current.alias.set(self.0));
+        }
+    }
+    let alias = task().map(|task| Alias {
+        task,
+        data: alias.data(),
+        vtable: alias.vtable(),
+    });
+    let _restore = Restore(CURRENT.with(|current| current.alias.replace(alias)));
+    code()
+}
+
 /// Has the current task queued again when its poll ends, behind the others,
 /// without the cost of a wake. Returns false if `waker` is not the task's own,
 /// and so must be woken.
@@ -194,10 +239,10 @@ pub enum AbortStatus {
     Shielded,
 }
 
-/// Whether the current task was aborted; `None` if `waker` is not its own: then the end
-/// of its poll is not the end of what is being polled.
+/// Whether the current task was aborted; `None` if `waker` is not its own, and does not
+/// [stand for it](with_alias): then the end of its poll is not the end of what is being polled.
 pub fn abort_status(waker: &Waker) -> Option<AbortStatus> {
-    let task = task().filter(|&task| waker::is_of(waker, task))?;
+    let task = task().filter(|_| is_polled_directly(waker))?;
     // SAFETY: a current task is alive.
     let state = unsafe { task.as_ref() }.state.load();
     Some(match (state.is_cancelled(), state.shield_depth()) {
@@ -214,23 +259,59 @@ pub fn hold_abort(is_heard: bool) {
     wait::request_hold(is_heard);
 }
 
-/// How many shields were raised on this thread, less those lowered. The difference over a
-/// poll is what that poll has raised.
-pub fn shield_balance() -> isize {
-    CURRENT.with(|current| current.shields.get())
+/// An abort of the current task is [deferred](hold_abort).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AbortHold {
+    /// All who defer it know of it.
+    pub is_heard: bool,
 }
 
-/// Sets the [balance](shield_balance) back to what it was `before`: for a thread that polls another
-/// task in the middle of a poll, which is not to count what that task raises.
-pub fn restore_shield_balance(before: isize) {
-    CURRENT.with(|current| current.shields.set(before));
+/// Runs `code`, a part of the poll of the current task; returns also whether it has
+/// [deferred](hold_abort) an abort.
+#[inline]
+pub fn watch_holds<R>(code: impl FnOnce() -> R) -> (R, Option<AbortHold>) {
+    // Nearly always there is none.
+    let before = wait::is_held().then(wait::take_holds);
+    let output = code();
+    let hold = wait::is_held().then(|| AbortHold {
+        is_heard: !wait::has_unheard_holds(),
+    });
+    before.into_iter().for_each(wait::add_holds);
+    (output, hold)
 }
 
-pub(crate) fn count_shield(change: isize) {
+/// Restores on drop whose shields were counted before, and adds those that were counted since if
+/// they are of the same task.
+struct ShieldCount((Option<NonNull<Header>>, isize));
+
+impl Drop for ShieldCount {
+    fn drop(&mut self) {
+        CURRENT.with(|current| {
+            let ((task, before), (counted, raised)) = (self.0, current.shields.get());
+            let added = if task == counted { raised } else { 0 };
+            current.shields.set((task, before.wrapping_add(added)));
+        });
+    }
+}
+
+/// Runs `code`; returns also how many shields of the current task it has raised, less those that it
+/// has lowered. A task that is polled in the middle of it has shields of its own.
+pub fn count_shields<R>(code: impl FnOnce() -> R) -> (R, isize) {
+    let task = task();
+    let count = CURRENT.with(|current| ShieldCount(current.shields.replace((task, 0))));
+    let output = code();
+    let (_, raised) = CURRENT.with(|current| current.shields.get());
+    drop(count);
+    (output, raised)
+}
+
+/// Counts a shield of `task` that was raised or lowered.
+pub(crate) fn count_shield(task: Option<NonNull<Header>>, change: isize) {
     CURRENT.with(|current| {
-        current
-            .shields
-            .set(current.shields.get().wrapping_add(change))
+        let (counted, raised) = current.shields.get();
+        if counted == task {
+            current.shields.set((task, raised.wrapping_add(change)));
+        }
     });
 }
 

@@ -100,7 +100,8 @@ unsafe impl Sync for ShieldGuard {}
 impl ShieldGuard {
     #[track_caller]
     fn raise(&mut self) {
-        if let Some(task) = current::task() {
+        let current = current::task();
+        if let Some(task) = current {
             // SAFETY: the current task is alive.
             let state = unsafe { &task.as_ref().state };
             state.raise_shield(); // it may panic: before anything is counted
@@ -109,16 +110,16 @@ impl ShieldGuard {
         } else {
             *self = Self::Nowhere;
         }
-        current::count_shield(1);
+        current::count_shield(current, 1);
     }
 
     fn lower(&mut self) {
         let task = match std::mem::replace(self, Self::Down) {
             Self::Down => return,
-            Self::Nowhere => return current::count_shield(-1),
+            Self::Nowhere => return current::count_shield(None, -1),
             Self::Up(task) => task,
         };
-        current::count_shield(-1);
+        current::count_shield(Some(task), -1);
         // SAFETY: the guard's reference.
         let wake = unsafe { task.as_ref().state.lower_shield() };
         let panic = match wake {

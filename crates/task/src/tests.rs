@@ -258,7 +258,6 @@ fn a_shield_dropped_in_another_place_lets_the_abort_through() {
 fn a_shield_that_is_one_too_many_is_not_counted() {
     let queue = Queue::default();
     let mut handle = queue.spawn(async {
-        let before = current::shield_balance();
         let mut shields: Vec<_> = (0..256)
             .map(|_| Box::pin(shield(pending::<()>())))
             .collect();
@@ -267,11 +266,45 @@ fn a_shield_that_is_one_too_many_is_not_counted() {
                 let poll = AssertUnwindSafe(|| shield.as_mut().poll(cx));
                 catch_unwind(poll)
             });
-            Poll::Ready(polled.filter(Result::is_err).count())
+            Poll::Ready(current::count_shields(|| {
+                polled.filter(Result::is_err).count()
+            }))
         });
-        assert_eq!(refused.await, 1);
-        drop(shields);
-        assert_eq!(current::shield_balance(), before);
+        assert_eq!(refused.await, (1, 255));
+        assert_eq!(current::count_shields(|| drop(shields)), ((), -255));
+    });
+    queue.run();
+    assert!(matches!(poll(&mut handle), Poll::Ready(Ok(()))));
+}
+
+#[test]
+fn a_task_that_is_polled_in_the_middle_of_another_counts_its_own_shields() {
+    let (queue, inner) = (Queue::default(), Queue::default());
+    let mut handle = queue.spawn(async move {
+        let waiting = Arc::new(Mutex::new(None::<Waker>));
+        let slot = waiting.clone();
+        let mut other = inner.spawn(shield(poll_fn(move |cx| {
+            match slot.lock().unwrap().replace(cx.waker().clone()) {
+                Some(_) => Poll::Ready(()),
+                None => Poll::Pending,
+            }
+        })));
+        let run = || {
+            let before = current::count_shields(|| inner.run());
+            let mut own = Box::pin(shield(pending::<()>()));
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(own.as_mut().poll(&mut cx).is_pending());
+            (before, own)
+        };
+        let ((before, own), raised) = current::count_shields(run);
+        assert_eq!((before, raised), (((), 0), 1));
+        let (_, raised) = current::count_shields(|| {
+            waiting.lock().unwrap().as_ref().unwrap().wake_by_ref();
+            inner.run(); // which lowers the shield of the other one
+            drop(own);
+        });
+        assert_eq!(raised, -1);
+        assert!(poll(&mut other).is_ready());
     });
     queue.run();
     assert!(matches!(poll(&mut handle), Poll::Ready(Ok(()))));

@@ -364,6 +364,23 @@ pub fn forget_holds() {
     NOTES.with(|notes| notes.note.set(notes.note.get() & !PollNote::HELD_UNHEARD.0));
 }
 
+/// Whether a scope that has asked for that knows of no abort.
+pub fn has_unheard_holds() -> bool {
+    NOTES.with(|notes| PollNote(notes.note.get()).has_unheard())
+}
+
+/// Takes such requests of the current poll out, for [`add_holds`].
+pub fn take_holds() -> PollNote {
+    let note = NOTES.with(|notes| notes.note.get());
+    forget_holds();
+    PollNote(note & PollNote::HELD_UNHEARD.0)
+}
+
+/// Adds such requests to those of the current poll.
+pub fn add_holds(holds: PollNote) {
+    NOTES.with(|notes| notes.note.set(notes.note.get() | holds.0));
+}
+
 /// Whether each leaf of the current poll is recorded (W3).
 pub fn is_recording() -> bool {
     NOTES.with(|notes| PollNote(notes.note.get()).is_recorded())

@@ -419,8 +419,9 @@ impl Dispatcher {
     /// The aborted tasks end on the workers of the runtime; those in a
     /// [`shield`](crate::task::shield()) first finish it there. Tasks that use the dispatcher by
     /// [`with_dispatcher`](super::with_dispatcher) go on, on the workers, and so do tasks that are
-    /// spawned on it later. Views of it stay open. Closing the default dispatcher or
-    /// [`unconfined`](Self::unconfined) does nothing.
+    /// spawned on it later. Views of it stay open. Closing the default dispatcher, [`io`](Self::io) or
+    /// [`unconfined`](Self::unconfined) does nothing: all code of the runtime shares them. Views of
+    /// them can be closed.
     ///
     /// # Examples
     ///
@@ -436,7 +437,9 @@ impl Dispatcher {
     /// # });
     /// ```
     pub fn close(&self) {
-        if let DispatcherKind::Routed(core) = &self.kind {
+        if let DispatcherKind::Routed(core) = &self.kind
+            && !self.runtime.inner.is_io_dispatcher(core)
+        {
             core.close();
         }
     }

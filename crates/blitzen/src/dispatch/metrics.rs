@@ -38,7 +38,10 @@ pub struct DispatcherMetrics {
     /// The tasks that are being polled. For threads of its own, the threads that are not
     /// asleep.
     pub running: usize,
-    /// How long its polls have taken together. For views with a limit this is an estimate.
+    /// How long its polls have taken together. For views with a limit, and
+    /// [`io`](super::Dispatcher::io), this is an estimate: some turns of its runners are timed. The
+    /// polls that `with_dispatcher` has on a worker's own thread, for `io` and its views, are counted in
+    /// `polls` and not timed.
     pub busy: Duration,
     /// How long tasks wait for a poll: a moving average, for which one task in 64 is timed. `None`
     /// until one was. Workers and threads of its own are not timed here:

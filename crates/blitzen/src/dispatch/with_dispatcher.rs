@@ -7,6 +7,9 @@
 //!     and forth for ever otherwise.
 //! W3. Its waker has the task polled on the route. When that poll ends, the task's route is its
 //!     own again.
+//! W4. A scope in the content may defer an abort of the task. As long as it does, so does each poll of
+//!     the future that does not poll the content, and one that finds an abort which the content has
+//!     not heard of moves the task there.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +19,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use blitzen_sched::DispatcherCore;
-use blitzen_task::{RoutableTask, Route, current};
+use blitzen_task::current::{self, AbortHold, AbortStatus, CurrentTask};
+use blitzen_task::{RoutableTask, Route};
 use pin_project_lite::pin_project;
 
 use super::dispatcher::{Dispatcher, DispatcherKind};
@@ -30,10 +34,56 @@ const MAX_POLLS_IN_PLACE: u32 = 1_000;
 const MAX_RETURNS: u32 = 3;
 
 thread_local! {
-    /// The route of the innermost `with_dispatcher` that is being polled.
-    static ENCLOSING: Cell<Option<Route>> = const { Cell::new(None) };
-    /// The last route that one of them has asked for in this poll.
-    static REQUESTED: Cell<Option<Route>> = const { Cell::new(None) };
+    /// The innermost `with_dispatcher` whose content is being polled.
+    static ENCLOSING: Cell<Option<Enclosing>> = const { Cell::new(None) };
+}
+
+/// A `with_dispatcher` whose content is being polled.
+#[derive(Clone, Copy)]
+struct Enclosing {
+    /// A task that is polled in the middle of that is not inside it.
+    task: CurrentTask,
+    route: Route,
+    /// The last route that one inside it has asked for in this poll.
+    requested: Option<Route>,
+}
+
+impl Enclosing {
+    /// The innermost one of the current task.
+    fn here() -> Option<Self> {
+        let task = CurrentTask::get();
+        ENCLOSING
+            .get()
+            .filter(|enclosing| Some(enclosing.task) == task)
+    }
+
+    /// Tells the innermost one of the current task, if there is one, that `route` was asked for.
+    fn note_request(route: Route) {
+        if let Some(mut enclosing) = Self::here() {
+            enclosing.requested = Some(route);
+            ENCLOSING.set(Some(enclosing));
+        }
+    }
+
+    /// Runs `poll` as a part of a `with_dispatcher` of this route; returns also the last route that
+    /// was asked for inside.
+    fn during<R>(route: Route, poll: impl FnOnce() -> R) -> (R, Option<Route>) {
+        /// Restores what was before, also if the content panics.
+        struct Restore(Option<Enclosing>);
+        impl Drop for Restore {
+            fn drop(&mut self) {
+                ENCLOSING.set(self.0);
+            }
+        }
+        let own = CurrentTask::get().map(|task| Self {
+            task,
+            route,
+            requested: None,
+        });
+        let _restore = Restore(ENCLOSING.replace(own));
+        let output = poll();
+        (output, ENCLOSING.get().and_then(|own| own.requested))
+    }
 }
 
 /// Runs `future` on `dispatcher` as part of the calling task, and returns its output.
@@ -77,6 +127,7 @@ pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDis
             target: MoveTarget::of(dispatcher),
             waker: None,
             nested: None,
+            hold: None,
             polls_in_place: 0,
         },
         stage: MoveStage::Running,
@@ -163,6 +214,8 @@ struct MovedTask {
     waker: Option<Arc<RoutedWaker>>,
     /// Where a `with_dispatcher` inside the content has moved the task (W1).
     nested: Option<Route>,
+    /// Whether a scope in the content has deferred an abort of the task when it was last polled (W4).
+    hold: Option<AbortHold>,
     polls_in_place: u32,
 }
 
@@ -179,7 +232,7 @@ enum MoveStep {
 }
 
 impl MovedTask {
-    fn step(&self, route: Route) -> MoveStep {
+    fn step(&self, route: Route, parent: &Waker) -> MoveStep {
         let here = current::route();
         if here == route {
             return MoveStep::PollHere;
@@ -189,8 +242,30 @@ impl MovedTask {
         }
         match &self.waker {
             Some(_) if self.nested == Some(here) => MoveStep::PollHere, // W1
-            Some(waker) if !waker.is_woken() => MoveStep::Wait,         // W2
+            Some(waker) if !waker.is_woken() && !self.has_unheard_abort(parent) => {
+                MoveStep::Wait // W2
+            }
             _ => MoveStep::Move,
+        }
+    }
+
+    /// Whether the task that polls the future with `waker` was aborted, and a scope in the content,
+    /// which defers that, does not know (W4).
+    fn has_unheard_abort(&self, waker: &Waker) -> bool {
+        self.hold.is_some_and(|hold| !hold.is_heard) && is_aborted(waker)
+    }
+
+    /// Polls the content, and notes whether it defers an abort of the task.
+    fn poll_content<R>(&mut self, poll: impl FnOnce() -> R) -> R {
+        let (output, hold) = current::watch_holds(poll);
+        self.hold = hold;
+        output
+    }
+
+    /// Defers an abort of the task again, if the content does, which is not polled now (W4).
+    fn hold_again(&self, waker: &Waker) {
+        if self.hold.is_some() {
+            current::hold_abort(is_aborted(waker));
         }
     }
 
@@ -244,7 +319,7 @@ impl MovedTask {
             "`with_dispatcher` is polled by an executor that runs inside a task, and cannot move \
              that task; use `Dispatcher::run` there"
         );
-        REQUESTED.set(Some(route));
+        Enclosing::note_request(route);
         task.request_route(route);
         if !task.is_woken_by(waker) {
             waker.wake_by_ref();
@@ -258,6 +333,12 @@ impl Drop for MovedTask {
     }
 }
 
+/// Whether the current task, which polls the calling code with `waker`, was aborted.
+fn is_aborted(waker: &Waker) -> bool {
+    let status = current::abort_status(waker);
+    status.is_some_and(|status| status != AbortStatus::None)
+}
+
 #[cold]
 #[track_caller]
 fn no_movable_task() -> ! {
@@ -266,25 +347,6 @@ fn no_movable_task() -> ! {
          by `block_on`, a `LocalSet`, a `LocalRuntime` or another runtime; use `Dispatcher::run` \
          there"
     )
-}
-
-/// Sets a cell for the length of a scope.
-struct Scoped<T: Copy + 'static> {
-    cell: &'static std::thread::LocalKey<Cell<T>>,
-    before: T,
-}
-
-impl<T: Copy> Scoped<T> {
-    fn set(cell: &'static std::thread::LocalKey<Cell<T>>, value: T) -> Self {
-        let before = cell.replace(value);
-        Self { cell, before }
-    }
-}
-
-impl<T: Copy> Drop for Scoped<T> {
-    fn drop(&mut self) {
-        self.cell.set(self.before);
-    }
 }
 
 impl<F: Future> Future for WithDispatcher<F> {
@@ -322,36 +384,47 @@ impl<F: Future> Future for WithDispatcher<F> {
         if let Some(core) = this.moved.target.core()
             && core.is_elastic()
             && current::route().is_default()
-            && let Ok(polled) = core.run_in_place(|| future.as_mut().poll(cx))
         {
-            this.moved.end_waker(); // the content has the task's own now
-            return polled;
+            let poll = || core.run_in_place(|| future.as_mut().poll(cx)).ok();
+            let (polled, hold) = current::watch_holds(poll);
+            if let Some(polled) = polled {
+                this.moved.hold = hold;
+                this.moved.end_waker(); // the content has the task's own now
+                return polled;
+            }
         }
         this.moved.note_parent(cx.waker());
-        match this.moved.step(route) {
-            MoveStep::PassThrough => return future.poll(cx),
-            MoveStep::Wait => return Poll::Pending,
+        match this.moved.step(route, cx.waker()) {
+            MoveStep::PassThrough => return this.moved.poll_content(|| future.poll(cx)),
+            MoveStep::Wait => {
+                this.moved.hold_again(cx.waker());
+                return Poll::Pending;
+            }
             MoveStep::Move => {
+                this.moved.hold_again(cx.waker());
                 let task = this.moved.current_task();
                 this.moved.request(&task, route, cx.waker());
                 return Poll::Pending;
             }
             MoveStep::PollHere => {}
         }
-        let enclosing = ENCLOSING.get();
+        let enclosing = Enclosing::here().map(|enclosing| enclosing.route);
         let waker = this.moved.waker(route, cx.waker());
         waker.begin_poll();
-        let (polled, nested) = {
-            let _enclosing = Scoped::set(&ENCLOSING, Some(route));
-            let _requested = Scoped::set(&REQUESTED, None);
-            let own = Waker::from(waker);
-            let polled = future.poll(&mut Context::from_waker(&own));
-            (polled, REQUESTED.get())
-        };
+        let own = Waker::from(waker);
+        let poll = || future.poll(&mut Context::from_waker(&own));
+        let is_direct = current::is_polled_directly(cx.waker());
+        let (polled, nested) = Enclosing::during(route, || match is_direct {
+            true => {
+                let poll = || current::with_alias(&own, poll);
+                this.moved.poll_content(poll)
+            }
+            false => poll(),
+        });
         let Poll::Ready(output) = polled else {
-            if nested.is_some() {
-                this.moved.nested = nested.filter(|nested| *nested != route);
-                REQUESTED.set(nested); // for those around this one
+            if let Some(nested) = nested {
+                this.moved.nested = Some(nested).filter(|nested| *nested != route);
+                Enclosing::note_request(nested); // for those around this one
             }
             return Poll::Pending;
         };

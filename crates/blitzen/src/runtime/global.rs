@@ -6,7 +6,7 @@
 use std::future::Future;
 
 use super::context;
-use super::handle::Handle;
+use super::handle::{Handle, TryCurrentError};
 
 /// The runtime of the process, if the calling thread has entered none.
 #[cfg(feature = "global")]
@@ -43,8 +43,21 @@ pub(crate) fn for_code_outside() -> Option<&'static Handle> {
 pub(crate) fn current() -> Handle {
     match for_code_outside() {
         Some(handle) => handle.clone(),
-        None => Handle::current(),
+        None => match Handle::try_current() {
+            Ok(handle) => handle,
+            Err(error) => no_runtime(&error),
+        },
     }
+}
+
+/// Panics with `error`, and what to do.
+#[cold]
+#[track_caller]
+pub(crate) fn no_runtime(error: &TryCurrentError) -> ! {
+    panic!(
+        "{error}, build one with `Runtime::new`, or enable the feature `global` of blitzen, which \
+         has one for the whole process"
+    )
 }
 
 /// Runs `future` on the calling thread until it ends, and returns its output.
@@ -70,9 +83,6 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
     let current = context::with_current(Handle::clone);
     match current.or_else(|error| for_code_outside().cloned().ok_or(error)) {
         Ok(handle) => handle.block_on(future),
-        Err(error) => panic!(
-            "{error}, build one with `Runtime::new`, or enable the feature `global` of blitzen, \
-             which has one for the whole process"
-        ),
+        Err(error) => no_runtime(&error),
     }
 }

@@ -159,6 +159,13 @@ impl Inner {
         Ok(self.io_dispatcher.get_or_init(|| core).clone())
     }
 
+    /// Whether `core` is the dispatcher for tasks that may block, which all code of the runtime
+    /// shares.
+    pub(crate) fn is_io_dispatcher(&self, core: &Arc<DispatcherCore>) -> bool {
+        let io = self.io_dispatcher.get();
+        io.is_some_and(|io| Arc::ptr_eq(io, core))
+    }
+
     /// Whether it is a local runtime.
     pub(crate) fn is_local(&self) -> bool {
         self.local_thread.is_some()

@@ -72,6 +72,7 @@ pub use blitzen_observe::{
 pub use blitzen_util::coop::Budget;
 #[cfg(feature = "coro")]
 pub(crate) use block_on::block_on as block_on_thread;
+pub(crate) use block_on::block_on_runtime;
 pub use builder::{Builder, HistogramScale, UnhandledPanic};
 pub(crate) use dispatcher_threads::{DispatcherThreads, start_dispatcher_threads};
 pub use engine::{Engine, engine};

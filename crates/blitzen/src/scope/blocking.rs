@@ -15,14 +15,15 @@ use blitzen_util::quiet::quietly;
 use super::context;
 use super::scope_core::{Cause, Node, ScopeCore, Settings};
 use super::tasks::{self, SpawnPlace};
-use crate::runtime::{Handle, global};
+use crate::runtime::{Handle, block_on_runtime, global};
 use crate::task::block_in_place;
 
 /// Runs `body` with a scope whose children may borrow, and returns its result when all of them
 /// have ended.
 ///
 /// The children are tasks of the current runtime, and run in parallel. The calling thread
-/// waits for them; if it is a worker, the other tasks of that worker move to another thread
+/// waits for them, and runs them if it has entered a current-thread runtime that no other thread runs. If
+/// it is a worker, the other tasks of that worker move to another thread
 /// first, as with [`block_in_place`]. Children return nothing: they write their results to what
 /// they borrow.
 ///
@@ -145,11 +146,21 @@ impl Drop for WaitForAll<'_> {
         let abort = AbortOnUnwind;
         let Self { node, runtime } = self;
         node.leave_body();
-        if !node.view().has_ended() {
-            runtime.block_on(poll_fn(|cx| match node.register(cx.waker()).has_ended() {
+        let until_ended = || {
+            poll_fn(|cx| match node.register(cx.waker()).has_ended() {
                 true => Poll::Ready(()),
                 false => Poll::Pending,
-            }));
+            })
+        };
+        // A local runtime runs its tasks on its own thread only.
+        if !node.view().has_ended() && (!runtime.inner.is_local() || runtime.inner.is_local_here())
+        {
+            // If nobody runs the tasks of a current-thread runtime, this thread does. It panics if a
+            // task has, and the runtime is configured to shut down then.
+            quietly(|| block_on_runtime(runtime, until_ended()));
+        }
+        if !node.view().has_ended() {
+            runtime.block_on(until_ended());
         }
         std::mem::forget(abort);
     }

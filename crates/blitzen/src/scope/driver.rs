@@ -13,7 +13,7 @@ use blitzen_util::quiet::quietly;
 
 use super::error::Stopped;
 use super::kept_node;
-use super::scope_core::{self, Cause, Node, Settings};
+use super::scope_core::{self, Cause, NextTime, Node, Settings};
 use crate::runtime::context as runtime_context;
 use crate::time::{Instant, Sleep, sleep_until};
 
@@ -87,12 +87,13 @@ impl Driver {
         }
         loop {
             let phase = self.node.view().phase();
-            let Some(time) = self.node.owner().next_time(phase) else {
-                self.timer = None;
-                return;
-            };
-            if self.poll_timer(time, cx).is_pending() {
-                return;
+            match scope_core::next_time(&self.node, phase) {
+                NextTime::Never => {
+                    self.timer = None;
+                    return;
+                }
+                NextTime::At(time) if self.poll_timer(time, cx).is_pending() => return,
+                NextTime::At(_) | NextTime::Now => {}
             }
             match phase {
                 ScopePhase::Open => self.cancel(Cause::Stopped(Stopped::Deadline)),
@@ -122,12 +123,16 @@ impl Driver {
             if view.has_ended() {
                 return view;
             }
-            let next = self.node.owner().next_time(view.phase());
-            let is_set = next == self.timer.as_ref().map(|timer| timer.deadline());
-            if next.is_none() || is_set {
+            let timer = self.timer.as_ref();
+            let is_set = match scope_core::next_time(&self.node, view.phase()) {
+                NextTime::Never => true,
+                NextTime::At(time) => timer.is_some_and(|timer| timer.deadline() <= time),
+                NextTime::Now => false,
+            };
+            if is_set {
                 return view;
             }
-            self.poll_times(cx);
+            self.poll_times_set(cx);
         }
     }
 

@@ -141,11 +141,10 @@ where
         }
         let node = &driver.node;
         if !(node.is_forced() && *this.body_shields == 0) {
-            let before = current::shield_balance();
             let body = &mut this.body;
             let poll = || context::inside(node, || poll_or_start(body.as_mut(), node, cx));
-            let polled = catch_unwind(AssertUnwindSafe(poll));
-            *this.body_shields += current::shield_balance() - before;
+            let (polled, raised) = current::count_shields(|| catch_unwind(AssertUnwindSafe(poll)));
+            *this.body_shields += raised;
             match polled {
                 Ok(Poll::Pending) if node.is_forced() && *this.body_shields == 0 => {}
                 Ok(Poll::Pending) => return false,

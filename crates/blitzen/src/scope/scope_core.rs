@@ -69,7 +69,8 @@ pub(super) struct Settings {
 
 /// What a scope knows beside its members.
 pub(crate) struct ScopeCore {
-    /// Where its children run; `None` if it was first polled outside a runtime.
+    /// Where its children and its timer run; `None` if it was first polled outside a runtime, and has
+    /// no dispatcher.
     runtime: Option<Handle>,
     around: Option<Arc<Node>>,
     /// Opened under a shield: it has no parent.
@@ -102,9 +103,11 @@ impl ScopeCore {
             .as_mut()
             .and_then(|settings| settings.dispatcher.take());
         let mut core = Self::new(settings);
-        core.runtime = Handle::try_current().ok();
         core.dispatcher = own;
         core.enter_here();
+        let dispatcher = core.dispatcher.as_ref();
+        let of_dispatcher = || dispatcher.map(|dispatcher| dispatcher.runtime().clone());
+        core.runtime = Handle::try_current().ok().or_else(of_dispatcher);
         core
     }
 
@@ -257,15 +260,17 @@ impl ScopeOwner for ScopeCore {
 
     fn cancelled(node: &Arc<Node>) {
         let core = node.owner();
+        let end = end_of_grace(node);
+        if end.is_some() {
+            // Before the token: scopes inside are woken by it, and end no later.
+            core.set_times(|times| times.end_of_grace = end);
+        }
         if let Some(token) = core.token.get() {
             quietly(|| token.cancel()); // wakers
         }
-        match end_of_grace(node) {
+        match end {
             None => node.force(),
-            Some(end) => {
-                core.set_times(|times| times.end_of_grace = Some(end));
-                node.wake_owner(); // it has a timer to set
-            }
+            Some(_) => node.wake_owner(), // it has a timer to set
         }
     }
 
@@ -300,18 +305,50 @@ impl Drop for ScopeCore {
     }
 }
 
-/// When the members of a scope that was just cancelled are aborted; `None`: now.
+/// When the next thing happens to a scope.
+pub(super) enum NextTime {
+    Never,
+    Now,
+    At(Instant),
+}
+
+/// When the next thing happens to a scope in `phase`.
+#[inline]
+pub(super) fn next_time(node: &Arc<Node>, phase: ScopePhase) -> NextTime {
+    match phase {
+        ScopePhase::Open => match node.owner().next_time(phase) {
+            Some(deadline) => NextTime::At(deadline),
+            None => NextTime::Never,
+        },
+        ScopePhase::Cancelling => match end_of_grace(node) {
+            Some(end) => NextTime::At(end),
+            None => NextTime::Now,
+        },
+        ScopePhase::Forced => NextTime::Never,
+    }
+}
+
+/// When the members of a scope that was cancelled are aborted: after its own grace, or that of an
+/// ancestor, which may be cancelled later and end earlier; `None`: now.
 fn end_of_grace(node: &Arc<Node>) -> Option<Instant> {
-    let grace = node.owner().grace().filter(|grace| !grace.is_zero())?;
-    let mut end = Instant::after(grace);
+    let mut end = end_of_own_grace(node)?;
     for ancestor in ancestors(node) {
-        if ancestor.is_forced() {
-            return None;
+        match ancestor.view().phase() {
+            ScopePhase::Open => {}
+            ScopePhase::Cancelling => end = end.min(end_of_own_grace(ancestor)?),
+            ScopePhase::Forced => return None,
         }
-        let theirs = ancestor.owner().next_time(ScopePhase::Cancelling);
-        end = theirs.map_or(end, |theirs| theirs.min(end));
     }
     Some(end)
+}
+
+/// When the grace of a scope that was cancelled ends; `None` if it has none.
+fn end_of_own_grace(node: &Arc<Node>) -> Option<Instant> {
+    let core = node.owner();
+    let grace = core.grace().filter(|grace| !grace.is_zero())?;
+    let stored = core.next_time(ScopePhase::Cancelling);
+    // If it is not stored yet, the scope is being cancelled at this moment.
+    Some(stored.unwrap_or_else(|| Instant::after(grace)))
 }
 
 /// The scopes whose cancellation is that of `node` too, the innermost first.

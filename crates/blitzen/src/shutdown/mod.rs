@@ -193,7 +193,7 @@ impl Shutdown {
         Ok(shutdown)
     }
 
-    /// Triggers the shutdown: cancels the [token](Self::token). Later calls have no
+    /// Triggers the shutdown: cancels its [tokens](Self::token). Later calls have no
     /// effect.
     ///
     /// # Examples
@@ -263,22 +263,24 @@ impl Shutdown {
     /// # Cancel safety
     /// Dropping the future only ends the wait.
     pub async fn triggered(&self) {
-        self.token().cancelled().await;
+        self.0.scope.token().cancelled().await;
     }
 
-    /// Returns the token that is cancelled when the shutdown is triggered, for tasks to
-    /// wait for beside their work. Its [children](CancelToken::child_token) are for parts
-    /// of the program that may end earlier.
+    /// Returns a token that is cancelled when the shutdown is triggered, for tasks to
+    /// wait for beside their work. Each call returns another one. Cancelling it ends the part of
+    /// the program that waits for it, and triggers nothing; [`trigger`](Self::trigger) does.
     ///
     /// # Examples
     /// ```
     /// let shutdown = blitzen::shutdown::Shutdown::new();
-    /// let part = shutdown.token().child_token();
+    /// let (part, rest) = (shutdown.token(), shutdown.token());
+    /// part.cancel();
+    /// assert!(!rest.is_cancelled());
     /// shutdown.trigger();
-    /// assert!(part.is_cancelled());
+    /// assert!(rest.is_cancelled());
     /// ```
     pub fn token(&self) -> CancelToken {
-        self.0.scope.token()
+        self.0.scope.token().child_token()
     }
 
     /// Creates a guard that counts as work until it is dropped: a [drain](Self::drain)
@@ -417,9 +419,8 @@ impl ShutdownShared {
         self.scope.cancel();
     }
 
-    /// Whether the shutdown was triggered, here or by way of its token.
     fn is_triggered(&self) -> bool {
-        self.scope.is_cancelled() || self.scope.token().is_cancelled()
+        self.scope.is_cancelled()
     }
 
     /// Whether nothing is left to wait for.

@@ -64,7 +64,7 @@ where
         }
         // Outside the context: this calls the hook.
         Ok(Err((runtime, future, meta))) => runtime.inner.spawn(future, id, meta),
-        Err(error) => panic!("{error}"),
+        Err(error) => global::no_runtime(&error),
     }
 }
 

@@ -142,7 +142,7 @@ pub struct DispatcherStats {
     pub queued: usize,
     /// Tasks that are being polled.
     pub running: usize,
-    /// How long its polls have taken together.
+    /// How long its polls have taken together, without those in place.
     pub busy_ns: u64,
     /// How long its tasks wait for a poll, on average, if that is measured.
     pub queue_delay_ns: Option<u64>,
@@ -406,7 +406,9 @@ impl DispatcherCore {
             return Err(code);
         }
         let permit = InPlaceGuard { core: self, queue };
-        let section = self.scheduler.blocking_section(code);
+        // So that code that blocks inside gives the permit back meanwhile.
+        let run = || self.scheduler.blocking_section(code);
+        let section = poll_with(PermitOf::Dispatcher(self), run);
         drop(permit);
         let (output, end) = section?;
         self.note_section(backoff, end);
