@@ -355,6 +355,7 @@ pub fn request_hold(is_heard: bool) {
 }
 
 /// Whether a scope has asked for that in the current poll.
+#[inline]
 pub fn is_held() -> bool {
     NOTES.with(|notes| PollNote(notes.note.get()).holds())
 }
