@@ -1,6 +1,7 @@
 //! The platforms, what each needs to be built, and what runs its programs on x86_64 Linux.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -64,10 +65,11 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         packages: &[
             "gcc-aarch64-linux-gnu",
             "libc6-dev-arm64-cross",
+            "lld",
             "qemu-user",
         ],
         linker: Some("aarch64-linux-gnu-gcc"),
-        rustflags: "", // this gcc finds no lld
+        rustflags: LLD,
         build_std_rustflags: "",
         runner: Runner::Qemu,
     },
@@ -186,7 +188,8 @@ impl Platform {
             self.make_unwinder()?;
         }
         match self.runner {
-            Runner::Native | Runner::Qemu => Ok(()),
+            Runner::Native => Ok(()),
+            Runner::Qemu => self.link_lld(),
             Runner::Wine => self.prepare_wine(),
         }
     }
@@ -204,6 +207,21 @@ impl Platform {
         compile.args(["-O1", "-fPIC", "-c", "-o"]);
         sh::run(compile.arg(&object).arg(&source))?;
         sh::run(Command::new("ar").arg("r").arg(&copy).arg(&object))
+    }
+
+    /// ARM's gcc looks for lld only in folders that `-B` names, and for every other tool of the
+    /// linker there, too: so this folder has nothing but lld.
+    fn link_lld(&self) -> Outcome {
+        let link = self.lld_folder().join("ld.lld");
+        if link.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(self.lld_folder()).context("making a folder")?;
+        symlink("/usr/bin/ld.lld", &link).context(link.display())
+    }
+
+    fn lld_folder(&self) -> PathBuf {
+        self.target().join("lld")
     }
 
     /// Makes a folder with an empty Windows, and adds the library that it lacks.
@@ -240,6 +258,9 @@ impl Platform {
         };
         command.current_dir(dir).arg(subcommand);
         let mut rustflags = self.rustflags.to_owned();
+        if self.runner == Runner::Qemu {
+            rustflags += &format!(" -Clink-arg=-B{}", self.lld_folder().display());
+        }
         if builds_std {
             command.arg("-Zbuild-std");
             // The lints of another toolchain do not matter here.
