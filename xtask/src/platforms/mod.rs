@@ -7,6 +7,7 @@
 //! run, since it takes several gigabytes. On a busy machine, `--build` and `--resume` divide a run
 //! into parts.
 
+mod binfmt;
 mod gaps;
 mod journal;
 mod page;
@@ -322,11 +323,7 @@ fn run_all(
     harness::for_each_on_all_cores(programs, |program| {
         let name = &program.name;
         let log_name = name.replace('/', ".");
-        let command = || {
-            let mut command = platform.command(&program.executable);
-            command.current_dir(&program.dir);
-            command
-        };
+        let command = || platform.command(&program.executable, &program.dir);
         let earlier = journal.passed(&program.executable)?;
         let verdicts: BTreeMap<String, Verdict> = if program.is_example {
             let log = logs.join(format!("{log_name}.log"));
