@@ -288,6 +288,9 @@ fn build(platform: &Platform, only: Option<&str>) -> Outcome<Built> {
         };
         let package = dir.file_name().unwrap_or_default().to_string_lossy();
         let kind = text(&message["target"]["kind"][0]);
+        if kind == "proc-macro" && platform.triple.is_some() {
+            continue; // it is for the compiler, on this machine
+        }
         let name = match kind.as_str() {
             "example" => format!("example/{target}"),
             "test" => format!("{package}/{target}"),
