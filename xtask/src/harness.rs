@@ -198,7 +198,12 @@ fn parse_verdicts(output: &str) -> Verdicts {
             _ if word.starts_with("ignored, ") => Verdict::Passed,
             _ => continue,
         };
-        verdicts.insert(name.trim_end_matches(" - should panic").to_owned(), verdict);
+        let name = name.trim_end_matches(" - should panic").to_owned();
+        // A failed test that runs its executable again may print another verdict on itself.
+        let kept = verdicts.entry(name).or_insert(verdict);
+        if verdict == Verdict::Failed {
+            *kept = verdict;
+        }
     }
     verdicts
 }
@@ -217,6 +222,12 @@ mod tests {
         assert_eq!(verdicts["c"], Verdict::Passed);
         assert_eq!(verdicts["d"], Verdict::Failed);
         assert_eq!(verdicts["e"], Verdict::Passed);
+    }
+
+    #[test]
+    fn what_a_failed_test_prints_does_not_make_it_pass() {
+        let output = "test a ... FAILED\n---- a stdout ----\ntest a ... ok\n";
+        assert_eq!(parse_verdicts(output)["a"], Verdict::Failed);
     }
 
     #[test]

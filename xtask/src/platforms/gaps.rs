@@ -105,7 +105,7 @@ mod tests {
             ("poll", 5),
             ("i686", 0),
             ("musl", 0),
-            ("aarch64", 12),
+            ("aarch64", 13),
             ("windows", 4),
         ];
         let names: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();
