@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::sh::{self, Context, Ended, Failure, Outcome, Tally};
+use crate::sh::{self, Context, Failure, Outcome, Tally};
 
 /// An example that has not ended by then hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
@@ -152,7 +152,7 @@ pub(crate) fn test(args: &[String]) -> Outcome<Tally> {
             EXAMPLE_LIMIT,
             &log,
         )?;
-        let passed = matches!(&ended, Ended::Exited(status) if status.success());
+        let passed = ended.is_success();
         println!(
             "example {name} ... {}",
             if passed { "ok" } else { "FAILED" }

@@ -73,11 +73,16 @@ impl<'a> TestExecutable<'a> {
             tests: Vec::new(),
         };
         let log = executable.log("list");
-        sh::run_for(
+        let ended = sh::run_for(
             command().args(["--list", "--format", "terse"]),
             LIST_LIMIT,
             &log,
         )?;
+        // One that cannot start would have no tests, and so no failures.
+        if !ended.is_success() {
+            let log = log.display();
+            return Err(format!("{name}: listing its tests {ended}; see {log}").into());
+        }
         let listed = fs::read(&log).context(log.display())?;
         executable.tests = String::from_utf8_lossy(&listed)
             .lines()
@@ -193,7 +198,12 @@ fn parse_verdicts(output: &str) -> Verdicts {
             _ if word.starts_with("ignored, ") => Verdict::Passed,
             _ => continue,
         };
-        verdicts.insert(name.trim_end_matches(" - should panic").to_owned(), verdict);
+        let name = name.trim_end_matches(" - should panic").to_owned();
+        // A failed test that runs its executable again may print another verdict on itself.
+        let kept = verdicts.entry(name).or_insert(verdict);
+        if verdict == Verdict::Failed {
+            *kept = verdict;
+        }
     }
     verdicts
 }
@@ -212,6 +222,41 @@ mod tests {
         assert_eq!(verdicts["c"], Verdict::Passed);
         assert_eq!(verdicts["d"], Verdict::Failed);
         assert_eq!(verdicts["e"], Verdict::Passed);
+    }
+
+    #[test]
+    fn what_a_failed_test_prints_does_not_make_it_pass() {
+        let output = "test a ... FAILED\n---- a stdout ----\ntest a ... ok\n";
+        assert_eq!(parse_verdicts(output)["a"], Verdict::Failed);
+    }
+
+    #[test]
+    fn an_executable_that_cannot_list_its_tests_is_an_error() {
+        let limits = Limits {
+            together: LIST_LIMIT,
+            alone: LIST_LIMIT,
+        };
+        let folder = std::env::temp_dir().join(format!("xtask-list-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let list = |script: &'static str| {
+            let command = || {
+                let mut command = Command::new("sh");
+                command.args(["-c", script]);
+                command
+            };
+            let executable = TestExecutable::list(&command, limits, folder.clone(), "tests");
+            executable.map(|executable| executable.tests().to_vec())
+        };
+        assert_eq!(list("echo a::b: test").unwrap(), ["a::b"]);
+        assert_eq!(list("true").unwrap(), [""; 0]);
+        for script in ["echo a::b: test; exit 1", "exit 127", "kill -9 $$"] {
+            let why = list(script).unwrap_err().why;
+            assert!(
+                why.starts_with("tests: listing its tests ended with "),
+                "{why}"
+            );
+        }
+        let _ = fs::remove_dir_all(folder);
     }
 
     #[test]

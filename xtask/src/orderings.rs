@@ -10,7 +10,7 @@
 //!
 //! The results are in `docs/orderings.md`, by file and function. An ordering without which all
 //! models pass must be in `xtask/orderings-without-model.txt`, with the reason; one that is listed
-//! there and has a model is an error, too.
+//! there and has a model is an error, too. So each ordering of a crate without models has its reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -88,6 +88,8 @@ struct Site {
     ordering: String,
     /// How many of the same kind the function has before it.
     earlier: usize,
+    /// Whether its crate has models.
+    has_models: bool,
 }
 
 impl Site {
@@ -128,10 +130,13 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
     let is_chosen =
         |site: &&Site| args.is_empty() || args.iter().any(|part| site.file.contains(part.as_str()));
     let chosen: Vec<&Site> = sites.iter().filter(is_chosen).collect();
-    let models = loom::build(&copy, |folder| {
-        let is_inside = |site: &&Site| sh::root().join(&site.file).starts_with(folder);
-        chosen.iter().any(is_inside)
-    })?;
+    let models = match chosen.iter().any(|site| site.has_models) {
+        true => loom::build(&copy, |folder| {
+            let is_inside = |site: &&Site| sh::root().join(&site.file).starts_with(folder);
+            chosen.iter().any(is_inside)
+        })?,
+        false => Vec::new(),
+    };
     let bounds = Bounds::read_unchecked()?;
     let reaches = find_reaches(&models, &bounds)?;
     let found = Mutex::new(Found::new());
@@ -312,10 +317,9 @@ fn copy_weakened(copy: &Path) -> Outcome<Vec<Site>> {
         let has_models = loom::has_models(&package.dir.join("src"))?;
         for (path, text) in sorted(sh::rust_files(&package.dir.join("src"))?) {
             let file = path.strip_prefix(sh::root()).unwrap_or(&path);
-            let text = match has_models {
-                true => weaken(&text, &file.display().to_string(), &mut sites),
-                false => text,
-            };
+            let name = file.display().to_string();
+            let weakened = weaken(&text, &name, has_models, &mut sites);
+            let text = if has_models { weakened } else { text };
             sh::write_if_changed(&copy.join(file), &text)?;
         }
         copy_other_files(&package.dir.join("src"), &copy.join(folder).join("src"))?;
@@ -351,7 +355,7 @@ fn copy_other_files(from: &Path, to: &Path) -> Outcome {
 }
 
 /// Makes the orderings of one file weakenable, up to its tests.
-fn weaken(text: &str, file: &str, sites: &mut Vec<Site>) -> String {
+fn weaken(text: &str, file: &str, has_models: bool, sites: &mut Vec<Site>) -> String {
     if file.ends_with("model.rs") {
         return text.to_owned();
     }
@@ -384,6 +388,7 @@ fn weaken(text: &str, file: &str, sites: &mut Vec<Site>) -> String {
                     function: function.clone(),
                     ordering,
                     earlier,
+                    has_models,
                 });
                 number
             });
@@ -474,8 +479,8 @@ fn page(sites: &[Site], found: &Found, old: &str, reasons: &Reasons) -> String {
         "# Memory orderings and their models\n\n\
          `cargo xtask orderings` writes this page. It weakens every ordering of the crates that have\n\
          loom models, one at a time (`Acquire`, `Release` and `AcqRel` to `Relaxed`, a `SeqCst` fence to\n\
-         `AcqRel`), and searches the models that reach it until one fails. `#2` is the second of its kind\n\
-         in a function. See [platforms.md](platforms.md#weakly-ordered-processors).\n\n\
+         `AcqRel`), and searches the models that reach it until one fails. In a crate without models each\n\
+         ordering has its reason. `#2` is the second of its kind in a function. See [platforms.md](platforms.md#weakly-ordered-processors).\n\n\
          Of {} orderings, {proved} have a model that fails without them, {explained} have a reason why no model\n\
          can, and {open} have neither.\n\
          {sections}",
@@ -515,7 +520,7 @@ pub(crate) fn push(&self) {
 mod tests { x.load(Acquire) }
 ";
         let mut sites = Vec::new();
-        let new = weaken(text, "crates/sync/src/a.rs", &mut sites);
+        let new = weaken(text, "crates/sync/src/a.rs", true, &mut sites);
         let shim = "blitzen_util::shim";
         let expected = text
             .replacen(
@@ -553,7 +558,7 @@ mod tests { x.load(Acquire) }
     fn sites() -> Vec<Site> {
         let text = "fn wait() {\n    x.load(Acquire);\n    x.swap(1, Acquire);\n}\n";
         let mut sites = Vec::new();
-        weaken(text, "crates/util/src/a.rs", &mut sites);
+        weaken(text, "crates/util/src/a.rs", true, &mut sites);
         sites
     }
 

@@ -216,6 +216,21 @@ pub(crate) enum Ended {
     TimedOut,
 }
 
+impl Ended {
+    pub(crate) fn is_success(&self) -> bool {
+        matches!(self, Self::Exited(status) if status.success())
+    }
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(status) => write!(f, "ended with {status}"),
+            Self::TimedOut => f.write_str("has not ended in time"),
+        }
+    }
+}
+
 /// Runs a command in a process group of its own for at most `limit`, with all output going
 /// to `log`.
 ///

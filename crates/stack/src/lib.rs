@@ -4,8 +4,8 @@
 //! [`Suspender::suspend`] or returns. There are two implementations with the same interface:
 //!
 //! * `switch.rs` switches stacks on the calling thread, by the `corosensei` crate. The stacks
-//!   come from `slab.rs` and are kept for the next fiber by `cache.rs`; `overflow.rs` reports the
-//!   fiber that runs out of its stack.
+//!   come from `slab.rs` and are kept for the next fiber by `cache.rs`; `guard.rs` makes the guard
+//!   areas below them, and `overflow.rs` reports the fiber that runs out of its stack.
 //! * `baton.rs` has a thread for each fiber, one of which runs at a time: for targets without
 //!   `corosensei`, for loom and for the thread sanitizer (`--cfg blitzen_baton`).
 //!
@@ -34,6 +34,7 @@ cfg_select! {
     ) => {
         mod cache;
         mod cached_count;
+        mod guard;
         mod overflow;
         mod slab;
         mod switch;

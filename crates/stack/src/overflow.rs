@@ -20,7 +20,8 @@ use std::sync::atomic::AtomicPtr;
 use std::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::FiberInfo;
-use crate::slab::{GUARD_SIZE, Stack};
+use crate::guard::GUARD_SIZE;
+use crate::slab::Stack;
 
 /// What the handler must know of a fiber.
 pub(crate) struct Guarded {

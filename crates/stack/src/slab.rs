@@ -12,9 +12,7 @@
 //! highest page is room enough for a coroutine that waits.
 //!
 //! Memory is reserved, and provided by the system page by page as it is used. The guard areas
-//! are `MADV_GUARD_INSTALL`, which needs Linux 6.13: then a slab is one mapping. On older
-//! systems they are `mprotect`ed, which makes two mappings of each stack; the usual limit of
-//! 65,530 mappings (`vm.max_map_count`) is then reached at about 32,000 stacks.
+//! are made by `guard.rs`: by an advice that costs no mappings, or by `mprotect`.
 //!
 //! B1. A slot's bit in `free` is set while no [`Stack`] has the slot.
 //! B2. A slot has its guard area before the first [`Stack`] gets it, and keeps it.
@@ -26,11 +24,8 @@ use std::io;
 use std::ptr::{NonNull, null_mut};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::guard::{self, GUARD_SIZE};
 use crate::metrics;
-
-/// The size of the guard area. C code does not probe its frames page by page, as Rust does, so
-/// that one page would not do.
-pub(crate) const GUARD_SIZE: usize = 64 * 1024;
 
 /// The largest number of stacks in a slab: bits of a word.
 const MAX_SLOTS: usize = 64;
@@ -47,10 +42,6 @@ const MAP_NORESERVE: libc::c_int = cfg_select! {
     any(target_os = "freebsd", target_os = "dragonfly") => { 0 }
     _ => { libc::MAP_NORESERVE }
 };
-
-/// `MADV_GUARD_INSTALL` of Linux 6.13.
-#[cfg(target_os = "linux")]
-const MADV_GUARD_INSTALL: libc::c_int = 102;
 
 /// The slabs that have a free slot, by the size of their stacks (B3).
 static WITH_ROOM: Mutex<BTreeMap<usize, Vec<Arc<Slab>>>> = Mutex::new(BTreeMap::new());
@@ -167,27 +158,6 @@ fn ones(count: usize) -> u64 {
     }
 }
 
-/// Makes the pages of a guard area inaccessible.
-fn install_guard(start: *mut c_void) -> io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-        static IS_MISSING: AtomicBool = AtomicBool::new(false);
-        if !IS_MISSING.load(Relaxed) {
-            // SAFETY: the guard area of a slot that no stack uses.
-            if unsafe { libc::madvise(start, GUARD_SIZE, MADV_GUARD_INSTALL) } == 0 {
-                return Ok(());
-            }
-            IS_MISSING.store(true, Relaxed);
-        }
-    }
-    // SAFETY: as above.
-    match unsafe { libc::mprotect(start, GUARD_SIZE, libc::PROT_NONE) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
-    }
-}
-
 impl Stack {
     /// Takes a stack of `size` bytes, a multiple of [`GUARD_SIZE`]'s pages, from a slab.
     pub(crate) fn new(size: usize) -> io::Result<Self> {
@@ -200,7 +170,8 @@ impl Stack {
         let mut state = slab.state();
         let slot = state.free.trailing_zeros() as usize; // B3: there is one
         if state.guarded & 1 << slot == 0 {
-            install_guard(slab.slot_start(slot).as_ptr().cast())?;
+            // SAFETY: the low end of a slot that no stack has.
+            unsafe { guard::install(slab.slot_start(slot).as_ptr().cast()) }?;
             state.guarded |= 1 << slot;
             metrics::CREATED.add(1);
         }

@@ -11,7 +11,8 @@ use corosensei::stack::StackPointer;
 use corosensei::{Coroutine, CoroutineResult, Yielder};
 
 use crate::overflow::{self, Guarded};
-use crate::slab::{GUARD_SIZE, Stack, page_size};
+use crate::guard::GUARD_SIZE;
+use crate::slab::{Stack, page_size};
 use crate::{FiberInfo, FiberState, MIN_STACK_SIZE, abort_on_dropped_fiber, cache};
 
 /// The room at the base of a stack for what belongs to its fiber: the fiber itself stays small, and

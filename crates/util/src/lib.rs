@@ -13,6 +13,7 @@
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_cause`] | why the calling thread wakes tasks |
 //! | [`wake_set`] | which of many members were woken |
+//! | [`woken_flag`] | whether a future was woken since its last poll |
 //! | [`prefetch`] | the processor's prefetch hint |
 //! | [`quiet`] | running foreign code whose panics must not spread |
 //! | [`rng`] | xorshift, unbiased range |
@@ -61,6 +62,7 @@ pub mod wait;
 pub mod wake_batch;
 pub mod wake_cause;
 pub mod wake_set;
+pub mod woken_flag;
 
 #[cfg(blitzen_loom)]
 #[doc(hidden)]

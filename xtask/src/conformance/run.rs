@@ -25,6 +25,11 @@ const LIMITS: Limits = Limits {
     alone: Duration::from_secs(60),
 };
 
+const EMULATED_LIMITS: Limits = Limits {
+    together: Duration::from_secs(600),
+    alone: Duration::from_secs(180),
+};
+
 const NOBODY: u32 = 65_534;
 
 #[derive(Clone, Debug)]
@@ -130,7 +135,11 @@ impl<'a> RunDir<'a> {
         let copy = self.add(executable)?;
         let command = || self.command(&copy);
         let file = &entry.file;
-        let run = TestExecutable::list(&command, LIMITS, workspace.logs(), file)?;
+        let limits = match self.how.platform.is_some_and(Platform::is_emulated) {
+            true => EMULATED_LIMITS,
+            false => LIMITS,
+        };
+        let run = TestExecutable::list(&command, limits, workspace.logs(), file)?;
         let (found, listed) = (run.tests().len(), entry.tests);
         // The count is that of 64-bit Linux.
         if found != listed && self.how.platform.is_none() {
@@ -148,7 +157,10 @@ impl<'a> RunDir<'a> {
     }
 
     fn command(&self, executable: &Path) -> Command {
-        let mut words = Vec::new();
+        let mut words = match self.how.platform {
+            Some(platform) => platform.entry(&self.dir),
+            None => Vec::new(),
+        };
         if self.as_nobody {
             words.push("setpriv".to_owned());
             words.extend([format!("--reuid={NOBODY}"), format!("--regid={NOBODY}")]);

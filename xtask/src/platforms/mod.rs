@@ -7,6 +7,7 @@
 //! run, since it takes several gigabytes. On a busy machine, `--build` and `--resume` divide a run
 //! into parts.
 
+mod binfmt;
 mod gaps;
 mod journal;
 mod page;
@@ -109,13 +110,10 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
             complaints += &format!("{}: {complaint}\n", platform.name);
         }
         if let Some(outcome) = results.published {
-            let tallies = outcome.real.map(|real| Published {
-                facade: outcome.facade.unwrap_or_else(|failure| {
-                    complaints += &format!("{}: {}\n", platform.name, failure.why);
-                    failure.tally
-                }),
-                real,
-            })?;
+            let (tallies, failures) = outcome.tallies();
+            for failure in failures {
+                complaints += &format!("{}: {}\n", platform.name, failure.why);
+            }
             total += tallies.facade;
             published = Some(tallies);
         }
@@ -153,6 +151,21 @@ struct Results {
 struct PublishedOutcome {
     facade: Outcome<Tally>,
     real: Outcome<Tally>,
+}
+
+impl PublishedOutcome {
+    /// What the table says, and what failed. An engine that could not run keeps nothing else out
+    /// of the table.
+    fn tallies(self) -> (Published, Vec<Failure>) {
+        let mut failures = Vec::new();
+        let facade = self.facade.unwrap_or_else(|failure| {
+            let tally = failure.tally;
+            failures.push(failure);
+            tally
+        });
+        let real = self.real.map_err(|failure| failures.push(failure)).ok();
+        (Published { facade, real }, failures)
+    }
 }
 
 /// Builds what a run would build. Returns what does not compile.
@@ -275,6 +288,9 @@ fn build(platform: &Platform, only: Option<&str>) -> Outcome<Built> {
         };
         let package = dir.file_name().unwrap_or_default().to_string_lossy();
         let kind = text(&message["target"]["kind"][0]);
+        if kind == "proc-macro" && platform.triple.is_some() {
+            continue; // it is for the compiler, on this machine
+        }
         let name = match kind.as_str() {
             "example" => format!("example/{target}"),
             "test" => format!("{package}/{target}"),
@@ -310,11 +326,7 @@ fn run_all(
     harness::for_each_on_all_cores(programs, |program| {
         let name = &program.name;
         let log_name = name.replace('/', ".");
-        let command = || {
-            let mut command = platform.command(&program.executable);
-            command.current_dir(&program.dir);
-            command
-        };
+        let command = || platform.command(&program.executable, &program.dir);
         let earlier = journal.passed(&program.executable)?;
         let verdicts: BTreeMap<String, Verdict> = if program.is_example {
             let log = logs.join(format!("{log_name}.log"));
@@ -351,4 +363,24 @@ fn run_all(
     })?;
     println!("logs in {}", logs.display());
     Ok(all.into_inner().expect("no worker panics"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_kept_if_the_real_tokio_cannot_run() {
+        let facade = Tally {
+            passed: 7,
+            failed: 0,
+        };
+        let outcome = PublishedOutcome {
+            facade: Ok(facade),
+            real: Err("it does not compile".into()),
+        };
+        let (tallies, failures) = outcome.tallies();
+        assert_eq!((tallies.facade, tallies.real), (facade, None));
+        assert_eq!(failures.len(), 1);
+    }
 }

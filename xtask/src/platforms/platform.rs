@@ -1,9 +1,12 @@
 //! The platforms, what each needs to be built, and what runs its programs on x86_64 Linux.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 
+use super::binfmt::Namespace;
 use crate::sh::{self, Context, Outcome};
 use crate::toolchain;
 
@@ -64,10 +67,15 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
         packages: &[
             "gcc-aarch64-linux-gnu",
             "libc6-dev-arm64-cross",
+            "lld",
             "qemu-user",
         ],
         linker: Some("aarch64-linux-gnu-gcc"),
-        rustflags: "", // this gcc finds no lld
+        // So that programs find the libraries whatever their environment: qemu looks for them below
+        // a folder that a variable names, and a child may not have it.
+        rustflags: "-Clink-arg=-fuse-ld=lld \
+            -Clink-arg=-Wl,--dynamic-linker=/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 \
+            -Clink-arg=-Wl,-rpath=/usr/aarch64-linux-gnu/lib",
         build_std_rustflags: "",
         runner: Runner::Qemu,
     },
@@ -100,6 +108,9 @@ const POLL: Platform = Platform {
     build_std_rustflags: "",
     runner: Runner::Native,
 };
+
+/// Where qemu runs programs, once it is needed.
+static NAMESPACE: Mutex<Option<Namespace>> = Mutex::new(None);
 
 /// wine 8 lacks the library from which std takes random numbers.
 const PROCESS_PRNG: &str = "\
@@ -186,7 +197,15 @@ impl Platform {
             self.make_unwinder()?;
         }
         match self.runner {
-            Runner::Native | Runner::Qemu => Ok(()),
+            Runner::Native => Ok(()),
+            Runner::Qemu => {
+                self.link_lld()?;
+                let mut namespace = NAMESPACE.lock().expect("nobody panics with it");
+                if namespace.is_none() {
+                    *namespace = Some(Namespace::new()?);
+                }
+                Ok(())
+            }
             Runner::Wine => self.prepare_wine(),
         }
     }
@@ -204,6 +223,21 @@ impl Platform {
         compile.args(["-O1", "-fPIC", "-c", "-o"]);
         sh::run(compile.arg(&object).arg(&source))?;
         sh::run(Command::new("ar").arg("r").arg(&copy).arg(&object))
+    }
+
+    /// ARM's gcc looks for lld only in folders that `-B` names, and for every other tool of the
+    /// linker there, too: so this folder has nothing but lld.
+    fn link_lld(&self) -> Outcome {
+        let link = self.lld_folder().join("ld.lld");
+        if link.exists() {
+            return Ok(());
+        }
+        fs::create_dir_all(self.lld_folder()).context("making a folder")?;
+        symlink("/usr/bin/ld.lld", &link).context(link.display())
+    }
+
+    fn lld_folder(&self) -> PathBuf {
+        self.target().join("lld")
     }
 
     /// Makes a folder with an empty Windows, and adds the library that it lacks.
@@ -240,6 +274,9 @@ impl Platform {
         };
         command.current_dir(dir).arg(subcommand);
         let mut rustflags = self.rustflags.to_owned();
+        if self.runner == Runner::Qemu {
+            rustflags += &format!(" -Clink-arg=-B{}", self.lld_folder().display());
+        }
         if builds_std {
             command.arg("-Zbuild-std");
             // The lints of another toolchain do not matter here.
@@ -273,26 +310,30 @@ impl Platform {
             .is_some_and(|triple| !toolchain::provide_std(triple))
     }
 
-    /// The words before the path of a program that run it.
-    pub(crate) fn runner(&self) -> impl Iterator<Item = &'static str> {
-        let runner = match self.runner {
+    /// The words before a command that take it to where the programs run, in the folder `dir`.
+    pub(crate) fn entry(&self, dir: &Path) -> Vec<String> {
+        match &*NAMESPACE.lock().expect("nobody panics with it") {
+            Some(namespace) if self.runner == Runner::Qemu => namespace.entry(dir),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The word before the path of a program that runs it.
+    pub(crate) fn runner(&self) -> Option<&'static str> {
+        match self.runner {
             Runner::Native => None,
             Runner::Qemu => Some("qemu-aarch64"),
             Runner::Wine => Some("wine"),
-        };
-        runner.into_iter()
+        }
     }
 
-    /// A command that runs `program`.
-    pub(crate) fn command(&self, program: &Path) -> Command {
-        let mut command = match self.runner().next() {
-            None => Command::new(program),
-            Some(runner) => {
-                let mut command = Command::new(runner);
-                command.arg(program);
-                command
-            }
-        };
+    /// A command that runs `program` in the folder `dir`.
+    pub(crate) fn command(&self, program: &Path, dir: &Path) -> Command {
+        let mut words = self.entry(dir);
+        words.extend(self.runner().map(str::to_owned));
+        words.push(program.display().to_string());
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(dir);
         self.set_run_environment(&mut command);
         command
     }
@@ -300,10 +341,7 @@ impl Platform {
     /// Sets the variables that the runner needs.
     pub(crate) fn set_run_environment(&self, command: &mut Command) {
         match self.runner {
-            Runner::Native => {}
-            Runner::Qemu => {
-                command.env("QEMU_LD_PREFIX", "/usr/aarch64-linux-gnu");
-            }
+            Runner::Native | Runner::Qemu => {}
             Runner::Wine => {
                 command
                     .env("WINEPREFIX", self.wine_prefix())
@@ -314,14 +352,25 @@ impl Platform {
         }
     }
 
-    /// Ends the server that programs have started.
+    /// Ends what [`prepare`](Self::prepare) or the programs have started.
     pub(crate) fn end_runner(&self) {
-        if self.runner == Runner::Wine {
-            let mut kill = Command::new("wineserver");
-            self.set_run_environment(&mut kill);
-            // It may have ended by itself.
-            toolchain::succeeds(kill.arg("-k"));
+        match self.runner {
+            Runner::Native => {}
+            Runner::Qemu => {
+                drop(NAMESPACE.lock().expect("nobody panics with it").take());
+            }
+            Runner::Wine => {
+                let mut kill = Command::new("wineserver");
+                self.set_run_environment(&mut kill);
+                // It may have ended by itself.
+                toolchain::succeeds(kill.arg("-k"));
+            }
         }
+    }
+
+    /// Whether the processor is emulated, which makes programs many times slower.
+    pub(crate) fn is_emulated(&self) -> bool {
+        self.runner == Runner::Qemu
     }
 
     /// Whether tests can be run as another user.

@@ -1,12 +1,13 @@
 //! The waker of what runs inside `with_dispatcher`: it has the task polled by that dispatcher.
 
 use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Wake, Waker};
 
 use blitzen_sched::DispatcherCore;
 use blitzen_task::{RoutableTask, Route};
+use blitzen_util::woken_flag::WokenFlag;
 
 /// The waker of one `with_dispatcher` in one task.
 pub(super) struct RoutedWaker {
@@ -15,7 +16,7 @@ pub(super) struct RoutedWaker {
     /// What polls the future inside the task; `None` if that is the task itself. Neither
     /// called nor cloned under the lock: it is foreign code.
     parent: Mutex<Option<Arc<Waker>>>,
-    woken: AtomicBool,
+    woken: WokenFlag,
     /// The future is gone, or has another waker.
     over: AtomicBool,
     /// As long as it may send a task there, the route is not given to another dispatcher.
@@ -32,7 +33,7 @@ impl RoutedWaker {
             task,
             route,
             parent: Mutex::new(None),
-            woken: AtomicBool::new(true),
+            woken: WokenFlag::new(true),
             over: AtomicBool::new(false),
             _core: core,
         })
@@ -66,14 +67,12 @@ impl RoutedWaker {
 
     /// Whether it was called since the last poll.
     pub(super) fn is_woken(&self) -> bool {
-        self.woken.load(Relaxed)
+        self.woken.is_set()
     }
 
     /// Notes that a poll begins.
     pub(super) fn begin_poll(&self) {
-        // Acquire, met by the Release in `wake_by_ref`: the poll sees what the waker
-        // published. Release, met by the next poll's Acquire.
-        self.woken.swap(false, AcqRel);
+        self.woken.take();
     }
 
     /// Makes it do nothing from now on.
@@ -92,7 +91,7 @@ impl Wake for RoutedWaker {
         if self.over.load(Relaxed) {
             return;
         }
-        self.woken.store(true, Release);
+        self.woken.set();
         self.task.wake_on(self.route, || {
             if let Some(parent) = self.parent() {
                 parent.wake_by_ref();

@@ -9,12 +9,11 @@ use std::fmt;
 use std::future::Future;
 use std::mem;
 use std::pin::Pin;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::AcqRel;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Wake, Waker};
 
 use blitzen_util::coop;
+use blitzen_util::woken_flag::WokenFlag;
 use pin_project_lite::pin_project;
 
 /// Runs `body` with a scope whose children may borrow, and returns its result when all of them
@@ -241,7 +240,7 @@ impl WokenSlots {
 struct ChildWaker {
     slot: usize,
     /// Whether the slot is queued, so that it is queued once.
-    is_queued: AtomicBool,
+    is_queued: WokenFlag,
     woken: Arc<WokenSlots>,
 }
 
@@ -251,8 +250,7 @@ impl Wake for ChildWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        // AcqRel, met by the swap before a poll: the poll sees what came before the wake.
-        if !self.is_queued.swap(true, AcqRel) {
+        if self.is_queued.set() {
             self.woken.push(self.slot);
         }
     }
@@ -285,7 +283,7 @@ impl<E> Children<'_, E> {
             });
             let waker = Arc::new(ChildWaker {
                 slot,
-                is_queued: AtomicBool::new(false),
+                is_queued: WokenFlag::new(false),
                 woken: self.spawned.woken.clone(),
             });
             waker.wake_by_ref();
@@ -304,7 +302,7 @@ impl<E> Children<'_, E> {
             // Taken out while it is polled, so that it is not polled again if it panics.
             let woken = self.slots.get_mut(slot).and_then(Option::take);
             if let Some(mut woken) = woken {
-                woken.waker.is_queued.swap(false, AcqRel);
+                woken.waker.is_queued.take();
                 let waker = Waker::from(woken.waker.clone());
                 let polled = woken.child.as_mut().poll(&mut Context::from_waker(&waker));
                 match polled {
