@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use blitzen::dispatch::{Dispatcher, PollJob, WithDispatcher, with_dispatcher};
+use blitzen::dispatch::{Dispatcher, PollJob, with_dispatcher};
 use blitzen::runtime::{Builder, Handle, Runtime};
 use blitzen::scope::{Stopped, scope};
 use blitzen::sync::{Notify, oneshot};
@@ -33,6 +33,11 @@ where
     for runtime in [current_thread(), multi_thread(1), multi_thread(3)] {
         runtime.block_on(async { blitzen::spawn(test()).await.unwrap() });
     }
+}
+
+/// A `with_dispatcher` that has its dispatcher, and so can be moved anywhere.
+async fn with_owned<F: Future>(dispatcher: Dispatcher, future: F) -> F::Output {
+    with_dispatcher(&dispatcher, future).await
 }
 
 #[test]
@@ -263,13 +268,13 @@ fn one_dropped_half_way_leaves_the_task_where_it_belongs() {
         }
         // The dispatcher goes while the task may still be on its way to it.
         let gone = single("gone");
-        let mut moved = Box::pin(with_dispatcher(&gone, pending::<()>()));
+        let mut moved = Box::pin(with_owned(gone, pending::<()>()));
         poll_fn(|cx| {
             assert!(moved.as_mut().poll(cx).is_pending());
             Poll::Ready(())
         })
         .await;
-        drop((moved, gone));
+        drop(moved);
         for _ in 0..10 {
             yield_now().await;
             blitzen::time::sleep(Duration::from_micros(100)).await;
@@ -281,7 +286,7 @@ fn one_dropped_half_way_leaves_the_task_where_it_belongs() {
 fn one_that_is_leaked_harms_nobody() {
     on_each_flavor(|| async {
         let there = single("there");
-        let mut moved = Box::pin(with_dispatcher(&there, pending::<()>()));
+        let mut moved = Box::pin(with_owned(there.clone(), pending::<()>()));
         let mut left = 3;
         poll_fn(|cx| {
             let _ = moved.as_mut().poll(cx);
@@ -306,8 +311,6 @@ fn one_that_is_leaked_harms_nobody() {
     });
 }
 
-type Moving = Pin<Box<WithDispatcher<Pin<Box<dyn Future<Output = u32> + Send>>>>>;
-
 #[test]
 fn one_that_is_moved_to_another_task_goes_on_there() {
     on_each_flavor(|| async {
@@ -316,14 +319,14 @@ fn one_that_is_moved_to_another_task_goes_on_there() {
             let notify = Arc::new(Notify::new());
             let content = {
                 let notify = notify.clone();
-                Box::pin(async move {
+                async move {
                     assert!(is_on("there"));
                     notify.notified().await;
                     assert!(is_on("there"));
                     5_u32
-                })
+                }
             };
-            let mut moved: Moving = Box::pin(with_dispatcher(&there, content as _));
+            let mut moved = Box::pin(with_owned(there, content));
             let mut left = polls;
             poll_fn(|cx| {
                 assert!(moved.as_mut().poll(cx).is_pending());
@@ -374,7 +377,7 @@ fn what_cannot_move_is_told_so() {
         let message = panics(
             &runtime,
             local.run_until(async {
-                let task = blitzen::task::spawn_local(with_dispatcher(dispatcher, async {}));
+                let task = blitzen::task::spawn_local(with_owned(dispatcher.clone(), async {}));
                 std::panic::resume_unwind(task.await.unwrap_err().into_panic());
             }),
         );
@@ -389,7 +392,7 @@ fn what_cannot_move_is_told_so() {
         assert!(polled.is_err());
         // In another runtime.
         let other = multi_thread(1);
-        let task = other.spawn(with_dispatcher(dispatcher, async {}));
+        let task = other.spawn(with_owned(dispatcher.clone(), async {}));
         assert!(other.block_on(task).unwrap_err().is_panic());
         // `run` works in all of these.
         assert_eq!(runtime.block_on(dispatcher.run(async { 1 })).unwrap(), 1);
@@ -599,7 +602,7 @@ fn where_a_task_polled_in_the_middle_of_another_goes_is_nothing_to_the_other() {
         let inline = Dispatcher::from_fn(PollJob::run);
         let notify = Notify::new();
         let mut content = pin!(async {
-            inline.spawn(with_dispatcher(&Dispatcher::default(), pending::<()>()));
+            inline.spawn(with_owned(Dispatcher::default(), pending::<()>()));
             notify.notified().await;
         });
         let content = poll_fn(|cx| {

@@ -93,6 +93,9 @@ impl Enclosing {
 /// `join!`, may be polled on the dispatcher too, but `future` is polled nowhere else. Once the
 /// dispatcher is [closed](Dispatcher::close), `future` goes on where the task is.
 ///
+/// The returned future borrows `dispatcher`. Where it has to own it, as in a `spawn`, await it in an
+/// `async move` block.
+///
 /// # Examples
 ///
 /// ```
@@ -120,7 +123,7 @@ impl Enclosing {
 /// dispatcher and can move. The future given to `block_on` is no task, and the tasks of a
 /// [`LocalSet`](crate::task::LocalSet) or a [`LocalRuntime`](crate::runtime::LocalRuntime) cannot
 /// move, nor can coroutines; [`Dispatcher::run`] works there. Only [`Dispatcher::unconfined`] works everywhere.
-pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDispatcher<F> {
+pub fn with_dispatcher<F: Future>(dispatcher: &Dispatcher, future: F) -> WithDispatcher<'_, F> {
     WithDispatcher {
         future,
         moved: MovedTask {
@@ -145,15 +148,18 @@ pin_project! {
     /// # let runtime = blitzen::runtime::Runtime::new().unwrap();
     /// # runtime.block_on(async {
     /// let one = Dispatcher::default().limited(1);
-    /// let moved: WithDispatcher<_> = with_dispatcher(&one, async { 5 });
-    /// assert_eq!(blitzen::spawn(moved).await.unwrap(), 5);
+    /// let task = blitzen::spawn(async move {
+    ///     let moved: WithDispatcher<'_, _> = with_dispatcher(&one, async { 5 });
+    ///     moved.await
+    /// });
+    /// assert_eq!(task.await.unwrap(), 5);
     /// # });
     /// ```
     #[must_use = "futures do nothing unless polled"]
-    pub struct WithDispatcher<F: Future> {
+    pub struct WithDispatcher<'d, F: Future> {
         #[pin]
         future: F,
-        moved: MovedTask,
+        moved: MovedTask<'d>,
         stage: MoveStage<F::Output>,
     }
 }
@@ -170,25 +176,27 @@ enum MoveStage<T> {
     },
 }
 
-/// What a future needs of its dispatcher. No more is counted than has to be.
-enum MoveTarget {
-    Default(Handle),
+/// What a future needs of its dispatcher. It borrows that: to count references would take as long as
+/// a short poll.
+#[derive(Clone, Copy)]
+enum MoveTarget<'d> {
+    Default(&'d Handle),
     Unconfined,
-    Routed(Arc<DispatcherCore>),
+    Routed(&'d Arc<DispatcherCore>),
 }
 
-impl MoveTarget {
-    fn of(dispatcher: &Dispatcher) -> Self {
+impl<'d> MoveTarget<'d> {
+    fn of(dispatcher: &'d Dispatcher) -> Self {
         match dispatcher.kind() {
-            DispatcherKind::Default => Self::Default(dispatcher.runtime().clone()),
+            DispatcherKind::Default => Self::Default(dispatcher.runtime()),
             DispatcherKind::Unconfined => Self::Unconfined,
-            DispatcherKind::Routed(core) => Self::Routed(core.clone()),
+            DispatcherKind::Routed(core) => Self::Routed(core),
         }
     }
 
     /// The route to it, and the address of the scheduler that has it; `None` if it has no
     /// route: what is awaited there runs where it is.
-    fn route(&self) -> Option<(Route, *const ())> {
+    fn route(self) -> Option<(Route, *const ())> {
         match self {
             Self::Default(runtime) => {
                 let owner = Arc::as_ptr(runtime.inner.scheduler()).cast();
@@ -199,7 +207,7 @@ impl MoveTarget {
         }
     }
 
-    fn core(&self) -> Option<&Arc<DispatcherCore>> {
+    fn core(self) -> Option<&'d Arc<DispatcherCore>> {
         match self {
             Self::Routed(core) => Some(core),
             Self::Default(_) | Self::Unconfined => None,
@@ -208,8 +216,8 @@ impl MoveTarget {
 }
 
 /// What does not depend on the type of the content.
-struct MovedTask {
-    target: MoveTarget,
+struct MovedTask<'d> {
+    target: MoveTarget<'d>,
     /// Once the content was polled on the route.
     waker: Option<Arc<RoutedWaker>>,
     /// Where a `with_dispatcher` inside the content has moved the task (W1).
@@ -231,7 +239,7 @@ enum MoveStep {
     Move,
 }
 
-impl MovedTask {
+impl MovedTask<'_> {
     fn step(&self, route: Route, parent: &Waker) -> MoveStep {
         let here = current::route();
         if here == route {
@@ -327,7 +335,7 @@ impl MovedTask {
     }
 }
 
-impl Drop for MovedTask {
+impl Drop for MovedTask<'_> {
     fn drop(&mut self) {
         self.end_waker();
     }
@@ -349,7 +357,7 @@ fn no_movable_task() -> ! {
     )
 }
 
-impl<F: Future> Future for WithDispatcher<F> {
+impl<F: Future> Future for WithDispatcher<'_, F> {
     type Output = F::Output;
 
     #[track_caller]
@@ -443,7 +451,7 @@ impl<F: Future> Future for WithDispatcher<F> {
     }
 }
 
-impl<F: Future> fmt::Debug for WithDispatcher<F> {
+impl<F: Future> fmt::Debug for WithDispatcher<'_, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WithDispatcher")
             .field(
