@@ -3,7 +3,6 @@
 //! ```text
 //!   args.rs       what is asked for
 //!   client.rs     the socket of a program: finding it, asking it
-//!   model.rs      what a program answers, as values
 //!   timeline.rs   events as shares of time
 //!   view.rs       what is shown, computed from the answers
 //!   report.rs     one-shot commands: top, dump, trace, list
@@ -18,7 +17,6 @@ mod args;
 mod client;
 #[cfg(unix)]
 mod grpc;
-#[cfg(unix)]
 #[cfg(unix)]
 mod report;
 #[cfg(unix)]

@@ -21,7 +21,8 @@
 //! thread that has found stuck workers first makes another thread the monitor, then
 //! serves them, and then stands by to become the monitor again. There are up to three such threads,
 //! and one more for each waker that blocks: a waker that never returns costs its
-//! thread, and holds up neither the monitor nor the other timers and sockets.
+//! thread, and holds up neither the monitor nor what becomes due later. Wakers that were taken out
+//! together with it, at most 32, wait behind it.
 //!
 //! When all workers are parked and have polled nothing since it last saw them so, the monitor parks
 //! without a timeout. If they have polled, they park now and then only: to be unparked by them each
