@@ -200,6 +200,7 @@ fn set_user_id_copy(folder: &Folder) -> Option<PathBuf> {
 }
 
 #[test]
+#[cfg_attr(blitzen_asan, ignore = "leaks cannot be looked for in such a program")]
 fn a_program_with_privileges_of_its_own_obeys_no_variable_that_names_a_file() {
     let folder = Folder::new("trace-privilege");
     let Some(program) = set_user_id_copy(&folder) else {
