@@ -15,6 +15,7 @@ mod core_slot;
 mod current;
 mod dispatch;
 mod future_wake;
+mod gather;
 mod handoff;
 mod idle;
 mod inbox;

@@ -27,6 +27,7 @@ use crate::busy_time::BusyTime;
 use crate::contention::Contention;
 use crate::context_depth::context_depth;
 use crate::current;
+use crate::gather::Gather;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
 use crate::observation::{IS_OBSERVABLE, ObservedSet, WorkerRecorder, spawn_events};
@@ -84,6 +85,7 @@ pub struct Worker {
     /// The injection shard to look at first.
     next_inject_shard: Cell<usize>,
     spawn_backoff: SpawnBackoff,
+    gather: Gather,
     /// What it observes now.
     observed: Cell<ObservedSet>,
     recorder: WorkerRecorder,
@@ -192,6 +194,7 @@ impl Worker {
             lifo_streak: Cell::new(0),
             next_inject_shard: Cell::new(index),
             spawn_backoff: SpawnBackoff::default(),
+            gather: Gather::default(),
             observed: Cell::new(ObservedSet::NOTHING),
             recorder: WorkerRecorder::default(),
             must_leave_loop: Cell::new(false),
@@ -624,7 +627,12 @@ impl Worker {
         let victims = (0..workers)
             .map(|offset| (start + offset) % workers)
             .filter(|&victim| victim != self.index);
-        let oldest = |victim| self.steal_oldest(victim);
+        let oldest = |victim: usize| {
+            let ring = &scheduler.shared[victim].ring;
+            self.gather
+                .wait(|| ring.len(), || scheduler.world().now_ns());
+            self.steal_oldest(victim)
+        };
         let newest = |victim| self.steal_stuck_newest(victim);
         victims.clone().find_map(oldest).or_else(|| {
             victims
