@@ -205,6 +205,42 @@ impl Inject {
     }
 }
 
+/// With which shard a worker begins to look for tasks.
+///
+/// Mostly with its own: what has overflowed there is still in the cache of its processor. But one
+/// fetch in [`OWN_FETCHES`] begins with another shard, each in its turn, so that none starves.
+#[derive(Debug)]
+pub(crate) struct InjectTurns {
+    own: usize,
+    /// The shard that has its turn next.
+    next: Cell<usize>,
+    fetches: Cell<u32>,
+}
+
+/// How many fetches there are for each that begins with another shard.
+const OWN_FETCHES: u32 = 4;
+
+impl InjectTurns {
+    /// The turns of a worker.
+    pub(crate) fn new(worker: usize) -> Self {
+        Self {
+            own: worker,
+            next: Cell::new(worker),
+            fetches: Cell::new(0),
+        }
+    }
+
+    /// [Fetches](Inject::fetch) from the shard that has its turn.
+    pub(crate) fn fetch(&self, inject: &Inject, most: usize, each: impl FnMut(Runnable)) -> usize {
+        let fetches = self.fetches.get();
+        self.fetches.set((fetches + 1) % OWN_FETCHES);
+        match fetches {
+            0 => inject.fetch(&self.next, most, each),
+            _ => inject.fetch(&Cell::new(self.own), most, each),
+        }
+    }
+}
+
 impl Drop for Inject {
     fn drop(&mut self) {
         for shard in &mut self.shards {
@@ -271,6 +307,29 @@ mod tests {
                         assert!(fetches <= inject.shards(), "shard {starved} of {workers}");
                     }
                 }
+            }
+            while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+        }
+    }
+
+    #[test]
+    fn a_worker_mostly_takes_from_its_own_shard_and_from_each_other_in_turn() {
+        for workers in [2, 6, 12] {
+            let tasks = Tasks::new();
+            let inject = Inject::new(workers);
+            let fetches = inject.shards() * OWN_FETCHES as usize;
+            for shard in 0..inject.shards() {
+                inject.push_all(shard, (0..fetches).map(|_| tasks.next()), Runnable::forget);
+            }
+            let turns = InjectTurns::new(1);
+            for _ in 0..fetches {
+                assert_eq!(turns.fetch(&inject, 1, drop), 1);
+            }
+            for (index, shard) in inject.shards.iter().enumerate() {
+                let taken = fetches - shard.len.load(Relaxed);
+                let turns_of_own = fetches - inject.shards() + 1;
+                let expected = if index == 1 { turns_of_own } else { 1 };
+                assert_eq!(taken, expected, "shard {index} of {workers} workers");
             }
             while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
         }

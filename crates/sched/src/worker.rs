@@ -30,6 +30,7 @@ use crate::current;
 use crate::gather::Gather;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
+use crate::inject::InjectTurns;
 use crate::observation::{IS_OBSERVABLE, ObservedSet, WorkerRecorder, spawn_events};
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
 use crate::ring::{CAPACITY, HALF, Overflow};
@@ -82,8 +83,7 @@ pub struct Worker {
     contention: Contention,
     /// How many tasks in a row came from the LIFO slot.
     lifo_streak: Cell<u32>,
-    /// The injection shard to look at first.
-    next_inject_shard: Cell<usize>,
+    inject_turns: InjectTurns,
     spawn_backoff: SpawnBackoff,
     gather: Gather,
     /// What it observes now.
@@ -192,7 +192,7 @@ impl Worker {
             busy_time: BusyTime::default(),
             contention: Contention::default(),
             lifo_streak: Cell::new(0),
-            next_inject_shard: Cell::new(index),
+            inject_turns: InjectTurns::new(index),
             spawn_backoff: SpawnBackoff::default(),
             gather: Gather::default(),
             observed: Cell::new(ObservedSet::NOTHING),
@@ -584,8 +584,7 @@ impl Worker {
     }
 
     /// Takes a share of the injection queue, at most `most` tasks: returns one, and
-    /// puts the others into the ring, where thieves find them. Shards are served
-    /// in rotation, so that none starves.
+    /// puts the others into the ring, where thieves find them.
     fn fetch(&self, most: usize) -> Option<Runnable> {
         let inject = &self.scheduler.inject;
         if inject.is_empty() {
@@ -594,14 +593,12 @@ impl Worker {
         let shared = self.shared();
         let room = shared.ring.room() as usize;
         let mut first = None;
-        let fetched = inject.fetch(
-            &self.next_inject_shard,
-            most.min(room + 1),
-            |task| match first {
+        let fetched = self
+            .inject_turns
+            .fetch(inject, most.min(room + 1), |task| match first {
                 None => first = Some(task),
                 Some(_) => shared.ring.push(task, |_| unreachable!("there is room")),
-            },
-        );
+            });
         if fetched > 0 {
             // The last poll may have ended before the task was queued.
             self.recorder.forget_last_end();
