@@ -21,6 +21,7 @@ use std::ptr::{NonNull, null_mut};
 use blitzen_task::{Header, Runnable};
 use blitzen_util::field::Field;
 use blitzen_util::pad::Padded;
+use blitzen_util::prefetch::prefetch;
 use blitzen_util::shim::AccessCheck;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -214,11 +215,23 @@ impl RunQueue {
                 .head
                 .compare_exchange_weak(word, heads.taken(1).pack(), Release, Relaxed)
             {
-                // SAFETY: the head was moved over the slot.
-                Ok(_) => return Some(unsafe { self.take(heads.real) }),
+                Ok(_) => {
+                    self.prefetch(heads.real.wrapping_add(1));
+                    // SAFETY: the head was moved over the slot.
+                    return Some(unsafe { self.take(heads.real) });
+                }
                 Err(newer) => word = newer,
             }
         }
+    }
+
+    /// Prefetches the header of the task in a slot, which is likely to run next, and the beginning
+    /// of its future. A hint: what the slot holds need not be a live task.
+    #[inline(always)]
+    fn prefetch(&self, position: u32) {
+        let line = self.slot(position).task.load(Relaxed).cast::<[u8; 64]>();
+        prefetch(line);
+        prefetch(line.wrapping_add(1));
     }
 
     /// Moves half of the ready tasks into `into`, the caller's own ring with
