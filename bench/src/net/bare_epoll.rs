@@ -1,8 +1,8 @@
-//! An echo server that is nothing but an epoll loop: what the kernel takes for a request at the
-//! least, by readiness. Not a runtime: no tasks, no timers, no second worker.
+//! Servers that are nothing but an epoll loop: what the kernel takes for a request at the least, by
+//! readiness. Not runtimes: no tasks, no timers, no second worker.
 //!
-//! A connection is watched edge-triggered. Each event is one `recv(2)` and one `send(2)`: a read
-//! that does not fill the buffer has left nothing behind.
+//! A connection is watched edge-triggered. Each event of the echo server is one `recv(2)` and one
+//! `send(2)`: a read that does not fill the buffer has left nothing behind.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -17,34 +17,56 @@ const EVENTS_PER_WAIT: usize = 1024;
 /// The data of the listener's events; those of a connection have its index.
 const LISTENER: u64 = u64::MAX;
 
-/// Serves until a connection comes to say that it is over.
-pub(super) fn serve(address: &mpsc::Sender<SocketAddr>, stop: &Signal) {
+/// Echoes until a connection comes to say that it is over.
+pub(super) fn serve_echo(address: &mpsc::Sender<SocketAddr>, stop: &Signal) {
+    let mut buffer = [0; BUFFER_LEN];
+    serve(
+        address,
+        stop,
+        |connection| connection,
+        |connection| {
+            // An error is a client that is gone.
+            let _ = answer(&*connection, &mut buffer);
+        },
+    );
+}
+
+/// Serves until a connection comes to say that it is over. `open` makes what is kept of a
+/// connection; `react` is called when there is something to read.
+pub(super) fn serve<C>(
+    address: &mpsc::Sender<SocketAddr>,
+    stop: &Signal,
+    open: impl FnMut(TcpStream) -> C,
+    react: impl FnMut(&mut C),
+) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
     let bound = listener.local_addr().expect("it was bound");
-    let mut server = Echo::new(listener);
+    let mut server = Server::new(listener, open, react);
     address.send(bound).expect("somebody waits for it");
     while !(server.turn() && stop.take()) {}
 }
 
-struct Echo {
+struct Server<C, Open, React> {
     epoll: Epoll,
     events: Vec<libc::epoll_event>,
     listener: TcpListener,
-    connections: Vec<TcpStream>,
-    buffer: [u8; BUFFER_LEN],
+    connections: Vec<C>,
+    open: Open,
+    react: React,
 }
 
-impl Echo {
-    fn new(listener: TcpListener) -> Echo {
+impl<C, Open: FnMut(TcpStream) -> C, React: FnMut(&mut C)> Server<C, Open, React> {
+    fn new(listener: TcpListener, open: Open, react: React) -> Self {
         let epoll = Epoll::new();
         listener.set_nonblocking(true).expect("it is a socket");
         epoll.watch(&listener, libc::EPOLLIN, LISTENER);
-        Echo {
+        Server {
             epoll,
             events: Vec::with_capacity(EVENTS_PER_WAIT),
             listener,
             connections: Vec::new(),
-            buffer: [0; BUFFER_LEN],
+            open,
+            react,
         }
     }
 
@@ -62,14 +84,10 @@ impl Echo {
                         let edges = libc::EPOLLIN | libc::EPOLLRDHUP | libc::EPOLLET;
                         self.epoll
                             .watch(&connection, edges, self.connections.len() as u64);
-                        self.connections.push(connection);
+                        self.connections.push((self.open)(connection));
                     }
                 }
-                index => {
-                    let connection = &self.connections[index as usize];
-                    // An error is a client that is gone.
-                    let _ = answer(connection, &mut self.buffer);
-                }
+                index => (self.react)(&mut self.connections[index as usize]),
             }
         }
         has_connected
@@ -77,7 +95,7 @@ impl Echo {
 }
 
 /// Sends back what has been received.
-fn answer(mut connection: &TcpStream, buffer: &mut [u8]) -> io::Result<()> {
+fn answer(mut connection: impl Read + Write, buffer: &mut [u8]) -> io::Result<()> {
     loop {
         let len = match connection.read(buffer) {
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),

@@ -15,6 +15,7 @@
 
 mod accept;
 mod bare_epoll;
+mod bare_http;
 mod bare_uring;
 mod client;
 mod cores;

@@ -11,7 +11,7 @@ use blitzen::shard::Balance;
 use super::Net;
 use super::cores::{Side, pin};
 use super::single_thread::LocalNet;
-use super::{bare_epoll, bare_uring};
+use super::{bare_epoll, bare_http, bare_uring};
 use crate::kit::Signal;
 
 pub(super) struct Server {
@@ -126,18 +126,35 @@ impl Server {
 
     /// Starts a server that is nothing but an io_uring, for `connections` connections.
     pub(super) fn start_bare_uring(connections: usize) -> Server {
-        Server::start_bare(move |address, stop| bare_uring::serve(connections, &address, stop))
+        Server::start_bare(true, move |address, stop| {
+            bare_uring::serve(connections, &address, stop)
+        })
     }
 
     /// Starts a server that is nothing but an epoll loop.
     pub(super) fn start_bare_epoll() -> Server {
-        Server::start_bare(|address, stop| bare_epoll::serve(&address, stop))
+        Server::start_bare(true, |address, stop| bare_epoll::serve_echo(&address, stop))
+    }
+
+    /// Starts hyper on nothing but an epoll loop, on any processor.
+    pub(super) fn start_bare_hyper() -> Server {
+        Server::start_bare(false, |address, stop| {
+            bare_http::serve_hyper(&address, stop);
+        })
+    }
+
+    /// Starts axum on nothing but an epoll loop, on any processor.
+    pub(super) fn start_bare_axum() -> Server {
+        Server::start_bare(false, |address, stop| {
+            bare_http::serve_axum(&address, stop);
+        })
     }
 
     fn start_bare(
+        is_pinned: bool,
         main: impl FnOnce(mpsc::Sender<SocketAddr>, &Arc<Signal>) + Send + 'static,
     ) -> Server {
-        let mut server = Server::run(true, main);
+        let mut server = Server::run(is_pinned, main);
         server.waits_in_accept = true;
         server
     }

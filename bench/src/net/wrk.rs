@@ -4,6 +4,9 @@
 //! The value is the server's CPU time for a request; beside it stand the time per request and
 //! the latencies that wrk has seen. wrk stops after a time and not after a number of requests, so
 //! an operation of these rows is a second of load. Without wrk on the path there are no such rows.
+//!
+//! The floor is the same HTTP library on a bare epoll loop, on one thread: what is left when the
+//! runtime costs nothing.
 
 use std::process::Command;
 
@@ -16,7 +19,7 @@ use crate::row::{COMPLETION, Row, Target::OverTokio};
 const TIMEOUT: &str = "--timeout=10s";
 
 macro_rules! wrk_row {
-    ($name:literal, $library:literal, $work:ident, $connections:literal, $target:literal) => {
+    ($name:literal, $library:literal, $work:ident, $bare:ident, $connections:literal, $target:literal) => {
         Row::new(
             $name,
             concat!(
@@ -31,6 +34,9 @@ macro_rules! wrk_row {
         )
         .workers(2)
         .isolated()
+        .floor("epoll loop", |probe| {
+            measure(probe, &Server::$bare(), $connections);
+        })
         .target(OverTokio($target))
         .target_of(COMPLETION, OverTokio($target))
     };
@@ -41,14 +47,14 @@ pub(crate) fn rows() -> Vec<Row> {
         return Vec::new();
     }
     vec![
-        wrk_row!("wrk_axum_16", "axum", axum, 16, 1.0),
-        wrk_row!("wrk_axum_64", "axum", axum, 64, 1.1),
-        wrk_row!("wrk_axum_256", "axum", axum, 256, 1.1),
-        wrk_row!("wrk_axum_512", "axum", axum, 512, 1.15),
-        wrk_row!("wrk_hyper_16", "hyper", hyper, 16, 1.0),
-        wrk_row!("wrk_hyper_64", "hyper", hyper, 64, 1.03),
-        wrk_row!("wrk_hyper_256", "hyper", hyper, 256, 1.03),
-        wrk_row!("wrk_hyper_512", "hyper", hyper, 512, 1.03),
+        wrk_row!("wrk_axum_16", "axum", axum, start_bare_axum, 16, 1.0),
+        wrk_row!("wrk_axum_64", "axum", axum, start_bare_axum, 64, 1.1),
+        wrk_row!("wrk_axum_256", "axum", axum, start_bare_axum, 256, 1.1),
+        wrk_row!("wrk_axum_512", "axum", axum, start_bare_axum, 512, 1.15),
+        wrk_row!("wrk_hyper_16", "hyper", hyper, start_bare_hyper, 16, 1.0),
+        wrk_row!("wrk_hyper_64", "hyper", hyper, start_bare_hyper, 64, 1.03),
+        wrk_row!("wrk_hyper_256", "hyper", hyper, start_bare_hyper, 256, 1.03),
+        wrk_row!("wrk_hyper_512", "hyper", hyper, start_bare_hyper, 512, 1.03),
     ]
 }
 
