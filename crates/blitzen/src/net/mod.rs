@@ -60,6 +60,7 @@ mod into_std;
 mod listener_io;
 mod mode;
 mod raw;
+mod small_writes;
 mod socket;
 mod stream_io;
 

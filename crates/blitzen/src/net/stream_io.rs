@@ -17,6 +17,7 @@ use super::completion::{CompletionStream, RingSocket, require_ring};
 use super::into_std::Kept;
 use super::mode::SocketMode;
 use super::raw::MioSocket;
+use super::small_writes::write_small_at_once;
 use crate::io::{Interest, PollEvented, ReadBuf, Ready};
 use crate::runtime::Inner;
 use crate::runtime::io::{current, socket_mode};
@@ -311,7 +312,7 @@ where
             // make a short write that has not filled the socket.
             Self::Readiness(evented) => evented
                 .registration()
-                .poll_write_io(cx, || (&**evented).write_vectored(bufs)),
+                .poll_write_io(cx, || write_small_at_once(&**evented, bufs)),
             Self::Completion(stream) => stream.poll_write(cx, bufs),
         }
     }
@@ -353,7 +354,7 @@ where
     pub(crate) fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Self::Readiness(evented) => {
-                evented.attempt(Interest::WRITABLE, || (&**evented).write_vectored(bufs))
+                evented.attempt(Interest::WRITABLE, || write_small_at_once(&**evented, bufs))
             }
             Self::Completion(stream) => stream.try_write(bufs),
         }
