@@ -14,11 +14,16 @@ const PERIOD_NS: u64 = 10_000_000;
 /// is preempted by a kernel thread now and then.
 const PREEMPTIONS: u64 = 2;
 
+/// For how long a processor then counts as shared. While no other worker runs, the other threads have
+/// a processor of their own, and take none from this worker: that does not mean that one is free.
+const HOLD_NS: u64 = 10 * PERIOD_NS;
+
 /// What a worker knows of the other threads on its processor.
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     read_ns: Cell<u64>,
     preemptions: Cell<u64>,
+    held_until_ns: Cell<u64>,
     is_contended: Cell<bool>,
 }
 
@@ -36,11 +41,13 @@ impl Contention {
         let periods = now_ns.saturating_sub(self.read_ns.replace(now_ns)) / PERIOD_NS;
         // Another thread runs the worker if the count is lower.
         let more = preemptions.saturating_sub(self.preemptions.replace(preemptions));
-        self.is_contended
-            .set(more >= PREEMPTIONS.saturating_mul(periods));
+        if more >= PREEMPTIONS.saturating_mul(periods) {
+            self.held_until_ns.set(now_ns + HOLD_NS);
+        }
+        self.is_contended.set(now_ns < self.held_until_ns.get());
     }
 
-    /// Whether other threads wanted the processor in the last period.
+    /// Whether other threads have wanted the processor lately.
     #[inline]
     pub(crate) fn is_contended(&self) -> bool {
         self.is_contended.get()
@@ -57,13 +64,33 @@ mod tests {
     fn a_thread_that_is_often_preempted_is_contended() {
         let contention = Contention::default();
         contention.sample(1_000 * MS, || 500);
-        assert!(contention.is_contended());
-        contention.sample(1_010 * MS, || 501);
+        contention.sample(2_000 * MS, || 501);
         assert!(!contention.is_contended());
-        contention.sample(1_020 * MS, || 503);
+        contention.sample(2_010 * MS, || 503);
         assert!(contention.is_contended());
-        contention.sample(1_070 * MS, || 506);
+    }
+
+    #[test]
+    fn a_thread_that_is_seldom_preempted_is_not() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_010 * MS, || 1);
+        assert!(!contention.is_contended());
+        contention.sample(1_060 * MS, || 4);
         assert!(!contention.is_contended(), "three in five periods");
+    }
+
+    #[test]
+    fn a_processor_counts_as_shared_for_a_while() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_010 * MS, || 2);
+        for ms in (1_020..1_110).step_by(10) {
+            contention.sample(ms * MS, || 2);
+            assert!(contention.is_contended());
+        }
+        contention.sample(1_110 * MS, || 2);
+        assert!(!contention.is_contended());
     }
 
     #[test]
@@ -78,11 +105,11 @@ mod tests {
     #[test]
     fn a_worker_that_has_changed_its_thread_starts_again() {
         let contention = Contention::default();
-        contention.sample(1_000 * MS, || 0);
-        contention.sample(1_010 * MS, || 900);
-        contention.sample(1_020 * MS, || 3);
+        contention.sample(1_000 * MS, || 900);
+        contention.sample(1_200 * MS, || 3);
+        contention.sample(1_210 * MS, || 4);
         assert!(!contention.is_contended());
-        contention.sample(1_030 * MS, || 5);
+        contention.sample(1_220 * MS, || 6);
         assert!(contention.is_contended());
     }
 }
