@@ -7,8 +7,10 @@
 
 use crate::level::SlotIndex;
 use blitzen_util::list::{Linked, Links};
+use blitzen_util::prefetch::prefetch;
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::mem::offset_of;
 use std::pin::Pin;
 use std::ptr::NonNull;
 
@@ -37,9 +39,35 @@ pub struct WheelEntry<T> {
 pub(crate) struct EntryMeta {
     pub(crate) deadline_tick: u64,
     pub(crate) slot: Option<SlotIndex>,
+    /// How far away in memory a later entry of the same slot is, or was.
+    ahead: Distance,
 }
 
 pub(crate) type EntryPtr<T> = NonNull<WheelEntry<T>>;
+
+/// The distance between two entries in words, cut off to half a word: a hint, of which nothing but
+/// a prefetch may be made.
+#[derive(Clone, Copy)]
+struct Distance(i32);
+
+impl Distance {
+    const UNIT: usize = align_of::<u64>();
+
+    #[inline]
+    fn between<T>(from: EntryPtr<T>, to: EntryPtr<T>) -> Self {
+        let bytes = to.as_ptr().addr().wrapping_sub(from.as_ptr().addr());
+        Self((bytes.cast_signed() / Self::UNIT.cast_signed()) as i32)
+    }
+
+    #[inline]
+    fn prefetch<T>(self, from: EntryPtr<T>) {
+        let bytes = self.0 as isize * Self::UNIT.cast_signed();
+        let entry = from.as_ptr().cast::<u8>().wrapping_offset(bytes);
+        // They may lie in two cache lines.
+        prefetch(entry.wrapping_add(offset_of!(WheelEntry<T>, links)));
+        prefetch(entry.wrapping_add(offset_of!(WheelEntry<T>, meta)));
+    }
+}
 
 // SAFETY: the field's address, without a reference to the node.
 unsafe impl<T> Linked for WheelEntry<T> {
@@ -70,6 +98,7 @@ impl<T> WheelEntry<T> {
             meta: UnsafeCell::new(EntryMeta {
                 deadline_tick: 0,
                 slot: None,
+                ahead: Distance(0),
             }),
             value,
         }
@@ -101,6 +130,21 @@ impl<T> WheelEntry<T> {
         // is not ours.
         // SAFETY: the entry is alive, and nobody else refers to the meta.
         unsafe { &mut *UnsafeCell::raw_get(&raw const (*link.as_ptr()).meta) }
+    }
+}
+
+impl EntryMeta {
+    /// Notes that `later` will be wanted soon after `link`, to which this belongs.
+    #[inline]
+    pub(crate) fn set_ahead<T>(&mut self, link: EntryPtr<T>, later: EntryPtr<T>) {
+        self.ahead = Distance::between(link, later);
+    }
+
+    /// Starts to load the entry that will be wanted some entries after `link`, to which this
+    /// belongs. It may be gone; nothing is read.
+    #[inline]
+    pub(crate) fn prefetch_ahead<T>(&self, link: EntryPtr<T>) {
+        self.ahead.prefetch(link);
     }
 }
 

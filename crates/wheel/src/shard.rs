@@ -25,6 +25,7 @@ use std::pin::Pin;
 use std::task::Waker;
 
 use blitzen_util::lock::{Lock, LockGuard};
+use blitzen_util::prefetch::prefetch;
 use blitzen_util::quiet::quietly;
 use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -302,7 +303,10 @@ impl TimerShard {
                         match unsafe { TimerCell::finish(entry, end, is_due) } {
                             Ok(waker) => {
                                 any = true;
-                                waker.into_iter().for_each(|waker| batch.push(waker));
+                                if let Some(waker) = waker {
+                                    prefetch(waker.data()); // most likely a task
+                                    batch.push(waker);
+                                }
                             }
                             Err(later_ns) => {
                                 let tick = locked.tick_of(later_ns);

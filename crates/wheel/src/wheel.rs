@@ -24,6 +24,8 @@
 //! W4. Of all that is in the wheel, nothing is due before the `earliest` of the first slot
 //!     (by P3 and W2).
 //!
+//! W5. `behind` is an entry of the slot or nothing, and at most [`AHEAD`] entries follow it.
+//!
 //! `elapsed` may therefore move up to the `earliest` of the first slot and no further; and,
 //! without breaking P4, if that slot is emptied on reaching its first tick.
 
@@ -65,7 +67,15 @@ struct WheelSlot<T> {
     /// W3. Without meaning while the slot is empty.
     earliest: u64,
     is_attained: bool,
+    /// How many entries were added after `behind`.
+    added_since: u8,
+    /// W5. The next entry to note which one comes that much later.
+    behind: Option<EntryPtr<T>>,
 }
+
+/// How many entries ahead a cascade prefetches. Of a million timers none is in the cache, and each
+/// entry names only the next one.
+const AHEAD: u8 = 8;
 
 /// How many timers `next_expiry` compares, at most, to find the earliest of a slot that lost
 /// it. Beyond, a parked worker wakes once for nothing, and that cascades the slot.
@@ -377,7 +387,7 @@ impl<T> Wheel<T> {
         meta.deadline_tick = deadline_tick;
         meta.slot = Some(slot_index);
         // SAFETY: the caller guarantees it.
-        unsafe { slot.entries.push_back(link) };
+        unsafe { slot.push_back(link) };
     }
 
     /// Unlinks an entry and returns its deadline.
@@ -388,7 +398,7 @@ impl<T> Wheel<T> {
     unsafe fn unlink(&mut self, link: EntryPtr<T>, slot_index: SlotIndex) -> u64 {
         let slot = &mut self.slots[slot_index.get()];
         // SAFETY: it is in this list.
-        unsafe { slot.entries.remove(link) };
+        unsafe { slot.remove(link) };
         // SAFETY: alive, ours to touch, and the only reference.
         let meta = unsafe { WheelEntry::meta(link) };
         meta.slot = None;
@@ -421,11 +431,13 @@ impl<T> Wheel<T> {
     /// Spreads a slot whose first tick is reached over the lower levels.
     #[cold]
     fn cascade(&mut self, slot_index: SlotIndex) {
-        let mut entries = self.slots[slot_index.get()].entries.take();
+        let mut entries = self.slots[slot_index.get()].take();
         self.occupied.clear(slot_index);
         while let Some(link) = entries.pop_front() {
             // SAFETY: unlinked just now, still alive and the wheel's.
-            let deadline_tick = unsafe { WheelEntry::meta(link) }.deadline_tick;
+            let meta = unsafe { WheelEntry::meta(link) };
+            meta.prefetch_ahead(link);
+            let deadline_tick = meta.deadline_tick;
             // SAFETY: as above; W4 and `elapsed` not beyond `earliest` give W1. An entry of the
             // overflow may go back there: `entries` is not that list any more.
             unsafe { self.link(link, deadline_tick) };
@@ -506,7 +518,53 @@ impl<T> WheelSlot<T> {
             entries: List::new(),
             earliest: 0,
             is_attained: false,
+            added_since: 0,
+            behind: None,
         }
+    }
+
+    /// Adds an entry at the end.
+    ///
+    /// # Safety
+    /// As for [`List::push_back`].
+    #[inline]
+    unsafe fn push_back(&mut self, link: EntryPtr<T>) {
+        // SAFETY: the caller guarantees it.
+        unsafe { self.entries.push_back(link) };
+        match self.behind {
+            None => {
+                self.behind = Some(link);
+                self.added_since = 0;
+            }
+            Some(_) if self.added_since < AHEAD - 1 => self.added_since += 1,
+            Some(behind) => {
+                // SAFETY: in this list (W5), and no reference to its meta is left.
+                unsafe {
+                    WheelEntry::meta(behind).set_ahead(behind, link);
+                    self.behind = self.entries.after(behind);
+                }
+            }
+        }
+    }
+
+    /// Takes an entry out.
+    ///
+    /// # Safety
+    /// It is in this slot.
+    #[inline]
+    unsafe fn remove(&mut self, link: EntryPtr<T>) {
+        if self.behind == Some(link) {
+            // SAFETY: it is in this list.
+            self.behind = unsafe { self.entries.after(link) }; // W5
+        }
+        // SAFETY: it is in this list.
+        unsafe { self.entries.remove(link) };
+    }
+
+    /// Takes all entries out.
+    fn take(&mut self) -> List<WheelEntry<T>> {
+        self.behind = None;
+        self.entries.take()
     }
 }
 
@@ -775,5 +833,45 @@ mod tests {
         let timer = Box::pin(WheelEntry::new(()));
         // SAFETY: not sound in general, which is the point; the wheel is not used again.
         unsafe { wheel.insert(timer.as_ref(), 1) };
+    }
+
+    /// W5, in every slot.
+    fn assert_behind_is_right(wheel: &Wheel<u64>) {
+        for slot in &wheel.slots {
+            let mut after = None;
+            slot.entries.for_each(|link| {
+                after = match after {
+                    _ if slot.behind == Some(link) => Some(0),
+                    counted => counted.map(|count: u8| count + 1),
+                };
+            });
+            assert_eq!(after.is_some(), slot.behind.is_some(), "it is in the slot");
+            assert!(after.is_none_or(|after| after < AHEAD));
+        }
+    }
+
+    #[test]
+    fn the_entry_that_a_slot_remembers_leaves_with_it() {
+        let entries: Vec<_> = (0..200)
+            .map(|name| Box::pin(WheelEntry::new(name)))
+            .collect();
+        let mut wheel = Wheel::new();
+        for (index, entry) in entries.iter().enumerate() {
+            // SAFETY: in no wheel, and removed or polled out below.
+            unsafe { wheel.insert(entry.as_ref(), 5_000 + index as u64 % 7 * 300) };
+            assert_behind_is_right(&wheel);
+        }
+        // Each of them is the one that its slot remembers at some time.
+        for step in [3, 2] {
+            for entry in entries.iter().step_by(step) {
+                // SAFETY: in this wheel or in none.
+                unsafe { wheel.remove(entry.as_ref()) };
+                assert_behind_is_right(&wheel);
+            }
+        }
+        while wheel.poll(10_000).is_some() {
+            assert_behind_is_right(&wheel);
+        }
+        assert!(wheel.is_empty());
     }
 }
