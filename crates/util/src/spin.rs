@@ -205,6 +205,24 @@ impl Spin {
         }
     }
 
+    /// Ends a wait whose time was up. How long it took says nothing of how long events take, but a
+    /// spin in vain was one.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::{Spin, SpinPermit};
+    /// let spin = Spin::new(Some(SpinPermit::new()));
+    /// spin.end_timed_out(spin.begin());
+    /// ```
+    pub fn end_timed_out(&self, wait: Option<SpinWait>) {
+        if let Some(SpinWait {
+            spin_found: Some(false),
+            ..
+        }) = wait
+        {
+            self.policy.note_vain_spin();
+        }
+    }
+
     /// Ends a wait that has brought `events` events.
     ///
     /// ```
@@ -277,6 +295,23 @@ mod tests {
             None::<()>
         });
         assert_eq!((found, looks), (None, 1));
+    }
+
+    #[test]
+    fn spins_that_end_with_the_time_become_rare() {
+        let spin = eager(&permit());
+        let spins = (0..100).filter(|_| {
+            let mut wait = spin.begin();
+            let mut looks = 0;
+            let nothing = spin.spin(&mut wait, Some(Duration::ZERO), || {
+                looks += 1;
+                None::<()>
+            });
+            assert_eq!(nothing, None);
+            spin.end_timed_out(wait);
+            looks > 0
+        });
+        assert!((2..10).contains(&spins.count()));
     }
 
     #[test]

@@ -70,6 +70,11 @@ impl SpinPolicy {
         self.new_sources.fetch_add(1, Relaxed);
     }
 
+    /// Notes that a spin has found nothing, and nothing came after it either.
+    pub(crate) fn note_vain_spin(&self) {
+        self.backoff.fail();
+    }
+
     /// Notes that a wait took `ns` and brought that many events. If it started with a spin,
     /// `spin_found` says whether the spin paid.
     pub(crate) fn end_wait(&self, ns: u64, events: usize, spin_found: Option<bool>) {

@@ -268,8 +268,14 @@ impl Driver {
         }
         let spent = wait.map_or(Duration::ZERO, |wait| wait.elapsed());
         match max_wait.map(|wait| wait.saturating_sub(spent)) {
-            Some(Duration::ZERO) => Ok(0),
-            left => self.sleep(left, |events| self.spin.end(wait, events)),
+            Some(Duration::ZERO) => {
+                self.spin.end_timed_out(wait);
+                Ok(0)
+            }
+            left => self.sleep(left, |events| match events {
+                Some(events) => self.spin.end(wait, events),
+                None => self.spin.end_timed_out(wait),
+            }),
         }
     }
 
@@ -407,8 +413,13 @@ impl Driver {
         }
     }
 
-    /// Sleeps where events arrive; if anything came, calls `on_event` with the number of events.
-    fn sleep(&self, max_wait: Option<Duration>, on_event: impl FnOnce(usize)) -> io::Result<usize> {
+    /// Sleeps where events arrive. Then calls `on_end` with the number of events, or `None` if the
+    /// time was up.
+    fn sleep(
+        &self,
+        max_wait: Option<Duration>,
+        on_end: impl FnOnce(Option<usize>),
+    ) -> io::Result<usize> {
         let Some(place) = self.park.begin_in(|| self.park_place()) else {
             return self.take_events();
         };
@@ -424,11 +435,10 @@ impl Driver {
             },
             ParkedIn::Ring => self.turn_ring_parked(max_wait),
         };
-        // A wait that timed out does not count for the decision whether to spin.
+        // The time of a wait that timed out does not count for the decision whether to spin.
         let events = *found.as_ref().unwrap_or(&0);
-        if events > 0 || was_notified || found.is_err() {
-            on_event(events);
-        }
+        let has_come = events > 0 || was_notified || found.is_err();
+        on_end(has_come.then_some(events));
         found
     }
 }
