@@ -9,6 +9,7 @@ mod resident;
 mod signal;
 mod split_evenly;
 mod striped;
+mod tally;
 
 pub(crate) use asleep::wait_until_others_sleep;
 pub(crate) use burn::Burn;
@@ -19,3 +20,4 @@ pub(crate) use resident::resident_bytes;
 pub(crate) use signal::Signal;
 pub(crate) use split_evenly::split_evenly;
 pub(crate) use striped::Striped;
+pub(crate) use tally::Tally;

@@ -3,14 +3,16 @@
 //! The value is lateness; the CPU column is the cost of a timer from its task's spawn
 //! to its end. Lateness alone can be bought with processor time, so the rows aim at
 //! both. They would lie if a deadline were measured from when the task first ran: it
-//! is fixed when the task is spawned. A timer that fires early ends the program.
+//! is fixed when the task is spawned. And if tasks shared more than they must: neighbours
+//! sleep differently long and end on different cores, so a count that they shared would cost
+//! each more than its timer. A timer that fires early ends the program.
 
-use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::{Clock, each_clock};
-use crate::kit::Countdown;
+use crate::kit::Tally;
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{
     Row,
@@ -65,23 +67,37 @@ fn fired_sized<R: Clock>(probe: &mut Probe) {
     });
 }
 
+/// The most tasks that a sample has.
+const MOST_TASKS: usize = 1_000_000;
+
 /// Lateness of each task, filled in by it.
+fn lateness() -> &'static [AtomicU64] {
+    static LATENESS: OnceLock<Box<[AtomicU64]>> = OnceLock::new();
+    LATENESS.get_or_init(|| (0..MOST_TASKS).map(|_| AtomicU64::new(0)).collect())
+}
+
 async fn sleeps<R: Clock>(n: u64, longest_ms: u64) -> (Cost, Vec<f64>) {
-    let lateness: Arc<[AtomicU64]> = (0..n).map(|_| AtomicU64::new(u64::MAX)).collect();
-    let all = Arc::new(Countdown::new(n));
+    static ENDED: Tally = Tally::new();
+    let lateness = &lateness()[..n as usize];
+    for late in lateness {
+        late.store(u64::MAX, Relaxed);
+    }
+    let all_ended = ENDED.sum() + n;
     let region = Region::begin();
     for task in 0..n {
-        let (lateness, all) = (lateness.clone(), all.clone());
         // Neighbours sleep differently long, and every length is as frequent.
         let duration = Duration::from_millis(1 + task * 7_919 % longest_ms);
         let deadline = Instant::now() + duration;
         R::detach(R::spawn(async move {
             R::sleep_until(deadline).await;
             lateness[task as usize].store(late_ns(deadline), Relaxed);
-            all.done(task);
+            ENDED.add();
         }));
     }
-    all.wait().await;
+    R::sleep(Duration::from_millis(longest_ms)).await;
+    while ENDED.sum() < all_ended {
+        R::sleep(Duration::from_millis(1)).await;
+    }
     let cost = region.stop();
     let points: Vec<f64> = lateness
         .iter()
