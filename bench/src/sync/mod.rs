@@ -21,6 +21,7 @@ mod semaphore;
 mod wait;
 mod watch;
 
+use crate::kit::split_evenly;
 use crate::row::Row;
 
 pub(crate) fn rows() -> Vec<Row> {
@@ -51,4 +52,14 @@ pub(crate) use pairs;
 
 fn leak<T>(value: T) -> &'static T {
     Box::leak(Box::new(value))
+}
+
+/// Does `work` on two threads, each of which gets half of `n` and returns when it is done.
+fn on_two_threads(n: u64, work: impl Fn(u64) + Sync) {
+    std::thread::scope(|scope| {
+        for times in split_evenly(n, 2) {
+            let work = &work;
+            scope.spawn(move || work(times));
+        }
+    });
 }

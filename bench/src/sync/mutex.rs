@@ -7,13 +7,14 @@
 //! a runtime, and the guarded count shows that every lock was taken.
 //!
 //! The floors are locks that block their thread, on a thread without a runtime: what an
-//! awaited lock adds to them is the price of not blocking.
+//! awaited lock adds to them is the price of not blocking. Where tasks contend, two threads
+//! do: their locks keep no order, so that one thread takes the lock many times in a row.
 
 use std::future::Future;
 use std::hint::black_box;
 use std::ops::DerefMut;
 
-use super::{leak, pairs};
+use super::{leak, on_two_threads, pairs};
 use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
@@ -57,6 +58,8 @@ pub(crate) fn rows() -> Vec<Row> {
             (200_000, 5_000),
             contenders!(four_tasks),
         )
+        .floor("std", two_threads::<std::sync::Mutex<u64>>)
+        .floor("parking_lot", two_threads::<parking_lot::Mutex<u64>>)
         .target(OverTokio(2.0)),
         Row::new(
             "mutex_4_tasks_held",
@@ -220,6 +223,21 @@ fn thread_lock<M: ThreadLock>(probe: &mut Probe) {
         for _ in 0..n {
             *mutex.lock() += 1;
         }
+        let cost = region.stop();
+        let done = *mutex.lock();
+        cost.counted(done)
+    });
+}
+
+fn two_threads<M: ThreadLock + Sync>(probe: &mut Probe) {
+    probe.time(|n| {
+        let mutex = M::new();
+        let region = Region::begin();
+        on_two_threads(n, |times| {
+            for _ in 0..times {
+                *mutex.lock() += 1;
+            }
+        });
         let cost = region.stop();
         let done = *mutex.lock();
         cost.counted(done)

@@ -4,15 +4,19 @@
 //! writers in between they are about the policy as much as the path. They would lie
 //! if the reads were optimised away: each adds what it read to a sum that is checked.
 //!
-//! The floors are locks that block their thread, as for [`mutex`](super::mutex).
+//! The floors are locks that block their thread, as for [`mutex`](super::mutex). `word` is what
+//! any lock whose readers count themselves in one word has to do: two threads add one, read the
+//! value, and subtract one.
 
 use std::future::Future;
 use std::hint::black_box;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::{leak, pairs};
+use super::{leak, on_two_threads, pairs};
 use crate::kit::split_evenly;
-use crate::probe::{Probe, Region};
+use crate::probe::{Cost, Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Blitzen, Rt, Smol, Tokio, run_inside};
 
@@ -75,6 +79,9 @@ pub(crate) fn rows() -> Vec<Row> {
             (400_000, 5_000),
             contenders!(readers),
         )
+        .floor("word", two_threads_count)
+        .floor("std", two_threads_read::<std::sync::RwLock<u64>>)
+        .floor("parking_lot", two_threads_read::<parking_lot::RwLock<u64>>)
         .target(OverTokio(2.5)),
         Row::new(
             "rwlock_4_readers_2_writers",
@@ -344,6 +351,39 @@ fn thread_reads<L: ThreadLock>(probe: &mut Probe, read: impl Fn(&L) -> u64) {
         region.end(sum)
     });
 }
+
+fn two_threads_read<L: ThreadLock + Sync>(probe: &mut Probe) {
+    probe.time(|n| {
+        let lock = L::new();
+        *lock.write() = black_box(1);
+        two_threads_sum(n, || *lock.read())
+    });
+}
+
+fn two_threads_count(probe: &mut Probe) {
+    probe.time(|n| {
+        let (readers, value) = (Padded(AtomicU64::new(0)), Padded(black_box(1)));
+        two_threads_sum(n, || {
+            readers.0.fetch_add(1, Acquire);
+            let seen = *black_box(&value.0);
+            readers.0.fetch_sub(1, Release);
+            seen
+        })
+    });
+}
+
+fn two_threads_sum(n: u64, read: impl Fn() -> u64 + Sync) -> Cost {
+    let sum = AtomicU64::new(0);
+    let region = Region::begin();
+    on_two_threads(n, |times| {
+        sum.fetch_add((0..times).map(|_| read()).sum(), Relaxed);
+    });
+    region.end(sum.load(Relaxed))
+}
+
+/// Alone on its cache lines.
+#[repr(align(128))]
+struct Padded<T>(T);
 
 fn thread_writes<L: ThreadLock>(probe: &mut Probe, add_one: impl Fn(&L)) {
     probe.time(|n| {

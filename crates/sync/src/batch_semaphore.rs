@@ -14,6 +14,10 @@
 //! P3. A waiter is queued only while `WAITERS` is set, except after `close`,
 //!     which clears it and then releases the waiters that are left.
 //! P4. `CLOSED` is never cleared, and from then on no permit is granted.
+//! P5. `WAITERS` stays set when the last waiter is granted the last permit: where a lock is
+//!     contended, somebody is about to wait again. So while it is set and nobody is queued, permits
+//!     in the state are those of threads that wait for the queue's lock to grant them. The next
+//!     release clears it, unless somebody is queued by then.
 //!
 //! A lock that was made while owners are noted (`util/src/lock_owner.rs`) is `TRACKED`:
 //!
@@ -35,6 +39,7 @@
 //! release sequences of those before it: an Acquire sees every earlier Release.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -106,6 +111,7 @@ impl SemaphoreState {
     }
 }
 
+#[repr(C)] // the state is in front: `RwLock` counts on it
 pub(crate) struct BatchSemaphore {
     state: AtomicUsize,
     queue: WaitQueue,
@@ -279,9 +285,11 @@ impl BatchSemaphore {
         if waiter.status() == WaiterStatus::Idle {
             // A guess, and right without contention. A load of a word that has just
             // been exchanged costs as much as the exchange; and under contention a
-            // failed exchange has at least fetched the cache line for the next one.
+            // failed exchange has at least fetched the cache line for the next one. But
+            // where everybody queues for the only owner's place, it would always fail.
             let mut state = SemaphoreState::new(expected);
-            if !state.can_grant(count) || !coop::has_unit() {
+            if (notes_owner && self.seems_awaited()) || !state.can_grant(count) || !coop::has_unit()
+            {
                 state = self.state();
             }
             if state.can_grant(count) {
@@ -443,7 +451,7 @@ impl BatchSemaphore {
                 if state.is_tracked() {
                     self.note_grants(&waiters);
                 }
-                self.grant_queued(waiters)
+                self.grant_queued(waiters, 0)
             }
             Some(_) => {}
             None if state.is_tracked() => {} // T1
@@ -468,6 +476,42 @@ impl BatchSemaphore {
         self.spans.released(count);
     }
 
+    /// Returns permits as [`release`](Self::release) does, for somebody who has all there are.
+    /// Others change the state only to wait, so it looks for waiters first.
+    #[inline(always)]
+    #[track_caller]
+    pub(crate) fn release_all(&self, count: usize) {
+        match self.seems_awaited() {
+            true => self.release_to_front(count),
+            false => self.release(count),
+        }
+    }
+
+    /// Whether `WAITERS` is set, for a thread that is about to change the state. Not for readers:
+    /// where many change the state, it would fetch the cache line twice.
+    #[inline(always)]
+    fn seems_awaited(&self) -> bool {
+        // Relaxed: a hint.
+        SemaphoreState(self.state.load(Relaxed)).has_waiters()
+    }
+
+    /// Returns permits that others seem to wait for. What the front of the queue wants goes there
+    /// directly, which spares the state two changes.
+    #[cold]
+    #[inline(never)]
+    #[track_caller]
+    fn release_to_front(&self, count: usize) {
+        let waiters = self.queue.lock();
+        let state = self.state();
+        let has_room = state.permits_of_lock() <= MAX_PERMITS - count;
+        if !state.has_waiters() || state.is_tracked() || !has_room {
+            drop(waiters);
+            return self.release(count);
+        }
+        self.grant_queued(waiters, count);
+        self.spans.released(count);
+    }
+
     #[cold]
     #[inline(never)]
     #[track_caller]
@@ -481,7 +525,7 @@ impl BatchSemaphore {
             drop(waiters);
             panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX_PERMITS})");
         }
-        self.grant_queued(waiters);
+        self.grant_queued(waiters, 0);
     }
 
     /// Clears the owner of a lock whose permits were returned, under the queue's lock (T3).
@@ -517,13 +561,14 @@ impl BatchSemaphore {
         let _ = self.state.fetch_update(Relaxed, Relaxed, less);
     }
 
+    /// Grants permits to the queue: those in the state, and `returned` ones that the caller has.
     #[inline(always)]
-    fn grant_queued(&self, waiters: LockedQueue<'_>) {
-        let mut waiters = Some(waiters);
+    fn grant_queued(&self, waiters: LockedQueue<'_>, returned: usize) {
+        let (mut waiters, mut returned) = (Some(waiters), returned);
         let mut ops = GrantedOps::NONE;
         wake_batch::in_rounds(|batch| {
             let mut waiters = waiters.take().unwrap_or_else(|| self.queue.lock());
-            self.grant_round(&mut waiters, batch, &mut ops)
+            self.grant_round(&mut waiters, mem::take(&mut returned), batch, &mut ops)
         });
         ops.report();
     }
@@ -533,6 +578,7 @@ impl BatchSemaphore {
     fn grant_round(
         &self,
         waiters: &mut LockedQueue<'_>,
+        returned: usize,
         batch: &mut WakeBatch,
         ops: &mut GrantedOps,
     ) -> bool {
@@ -542,7 +588,7 @@ impl BatchSemaphore {
         if !state.has_waiters() {
             return false; // granted by another thread, or closed
         }
-        let permits = state.permits_of_lock();
+        let permits = state.permits_of_lock() + returned;
         let mut granted = 0;
         let mut more = false;
         while let Some(wanted) = waiters.front() {
@@ -557,14 +603,15 @@ impl BatchSemaphore {
             ops.push(waiters.front_op(), wanted);
             waiters.settle_front(Outcome::Granted, batch);
         }
-        let waiters = match waiters.is_empty() && !state.is_tracked() {
-            true => WAITERS,
-            false => 0, // or T1
-        };
+        let stays = !waiters.is_empty() || granted == permits || state.is_tracked(); // P5, T1
+        let cleared = if stays { 0 } else { WAITERS };
         // P1: none of them was taken since. For permits that were added since, the
-        // thread that added them waits for this lock. Relaxed: the lock, or the
-        // grant, publishes all this.
-        self.state.fetch_sub((granted << SHIFT) + waiters, Relaxed);
+        // thread that added them waits for this lock.
+        let change = (returned << SHIFT).wrapping_sub((granted << SHIFT) + cleared);
+        if change != 0 {
+            // Release, met by the Acquire in `take`: for what is left of the returned ones.
+            self.state.fetch_add(change, Release);
+        }
         more
     }
 
@@ -620,8 +667,7 @@ impl BatchSemaphore {
         }
         before();
         if waiters.is_empty() {
-            // Release, met by the Acquire in `is_closed`.
-            self.state.fetch_or(CLOSED, Release);
+            self.set_closed();
             return true;
         }
         let mut waiters = Some(waiters);
@@ -995,6 +1041,81 @@ pub(crate) mod model {
             }
             giver.join().unwrap();
             assert!(poll_once(with_waiters.as_mut()).is_ready());
+        });
+    }
+
+    #[test]
+    fn the_only_owner_hands_its_permit_to_a_waiter_that_may_give_up() {
+        loom::model(|| {
+            let shared = Arc::new((BatchSemaphore::new(1), Watched::new(0)));
+            assert!(shared.0.try_acquire(1).is_ok());
+            let quitter = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let mut future = Box::pin(take(&shared.0, 1));
+                    if poll_once(future.as_mut()).is_ready() {
+                        // SAFETY: the permit is held; loom objects if it does not exclude.
+                        shared.1.with_mut(|count| unsafe { *count += 1 });
+                        shared.0.release_all(1);
+                    }
+                }
+            });
+            // SAFETY: as above.
+            shared.1.with_mut(|count| unsafe { *count += 1 });
+            shared.0.release_all(1);
+            block_on(take(&shared.0, 1)).unwrap(); // or loom reports a deadlock
+            // SAFETY: as above.
+            shared.1.with_mut(|count| unsafe { *count += 1 });
+            shared.0.release_all(1);
+            quitter.join().unwrap();
+            assert_eq!(shared.0.available(), 1);
+        });
+    }
+
+    #[test]
+    fn what_the_last_waiter_does_not_want_is_free_and_publishes() {
+        loom::model(|| {
+            let shared = Arc::new((BatchSemaphore::new(2), Watched::new(0)));
+            assert!(shared.0.try_acquire(2).is_ok());
+            let mut waiting = Box::pin(take(&shared.0, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            let owner = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    // SAFETY: read only by those that take the permits.
+                    shared.1.with_mut(|slot| unsafe { *slot = 1 });
+                    shared.0.release_all(2);
+                }
+            });
+            block_on(take(&shared.0, 1)).unwrap(); // or loom reports a deadlock
+            // SAFETY: written before the permits were returned.
+            assert_eq!(shared.1.with(|slot| unsafe { *slot }), 1);
+            owner.join().unwrap();
+            assert!(poll_once(waiting.as_mut()).is_ready());
+            assert_eq!(shared.0.available(), 0);
+        });
+    }
+
+    #[test]
+    fn a_permit_that_comes_back_after_the_last_waiter_left_is_free() {
+        loom::model(|| {
+            let permits = Arc::new(BatchSemaphore::new(1));
+            assert!(permits.try_acquire(1).is_ok());
+            let mut waiting = Box::pin(take(&permits, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            permits.release_all(1);
+            assert!(poll_once(waiting.as_mut()).is_ready());
+            assert!(permits.state().has_waiters(), "P5");
+            let owner = thread::spawn({
+                let permits = permits.clone();
+                move || {
+                    permits.release(1);
+                    permits.try_acquire(1).is_ok()
+                }
+            });
+            let taken = permits.try_acquire(1).is_ok();
+            assert!(owner.join().unwrap() ^ taken, "it is one permit");
+            assert!(!permits.state().has_waiters());
         });
     }
 

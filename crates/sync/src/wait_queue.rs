@@ -282,11 +282,6 @@ impl<S> LockedQueue<'_, S> {
         }
     }
 
-    /// Whether there is exactly one waiter.
-    pub(crate) fn is_single(&self) -> bool {
-        self.0.waiters.front().is_some() && self.0.waiters.front() == self.0.waiters.back()
-    }
-
     fn tag(&self, node: NonNull<Waiter>) -> usize {
         // SAFETY: Q3 for a node of the list, Q1 for its tag: `self` is the lock;
         // and Q4.

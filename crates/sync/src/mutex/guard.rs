@@ -239,7 +239,7 @@ impl<'a, T: ?Sized> MappedMutexGuard<'a, T> {
 impl<T: ?Sized> Drop for MappedMutexGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.release(1);
+        self.semaphore.release_all(1);
     }
 }
 

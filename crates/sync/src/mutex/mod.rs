@@ -276,7 +276,7 @@ impl<T: ?Sized> Mutex<T> {
     /// What a dropped guard does.
     #[inline(always)]
     fn unlock(&self) {
-        self.semaphore.release(1);
+        self.semaphore.release_all(1);
     }
 }
 

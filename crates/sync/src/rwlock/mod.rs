@@ -9,6 +9,7 @@ mod write;
 use std::cell::UnsafeCell;
 use std::fmt;
 use std::future::Future;
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 use blitzen_util::block_on::block_on;
@@ -27,6 +28,15 @@ pub use write::{RwLockMappedWriteGuard, RwLockWriteGuard};
 
 /// The most readers a lock admits at once.
 const MAX_READERS: u32 = u32::MAX >> 3;
+
+/// The cache line of most processors.
+const LINE_BYTES: usize = 64;
+
+/// Room behind the semaphore, which keeps what readers only read off the cache line of the state,
+/// which all of them write.
+type LineGap = [MaybeUninit<u8>; LINE_BYTES.saturating_sub(size_of::<BatchSemaphore>())];
+
+const LINE_GAP: LineGap = [MaybeUninit::uninit(); size_of::<LineGap>()];
 
 /// An asynchronous reader-writer lock: many tasks may read the value at once, or
 /// one may write it.
@@ -52,8 +62,10 @@ const MAX_READERS: u32 = u32::MAX >> 3;
 /// assert_eq!(*lock.read().await, 6);
 /// # });
 /// ```
+#[repr(C)] // the value is behind the gap
 pub struct RwLock<T: ?Sized> {
     semaphore: BatchSemaphore,
+    _gap: LineGap,
     max_readers: u32,
     value: UnsafeCell<T>,
 }
@@ -82,6 +94,7 @@ impl<T: ?Sized> RwLock<T> {
         let spans = SemaphoreSpans::of_rwlock(MAX_READERS);
         Self {
             semaphore: BatchSemaphore::new_of_lock(MAX_READERS as usize, spans),
+            _gap: LINE_GAP,
             max_readers: MAX_READERS,
             value: UnsafeCell::new(value),
         }
@@ -116,6 +129,7 @@ impl<T: ?Sized> RwLock<T> {
         let spans = SemaphoreSpans::of_rwlock(max_reads);
         Self {
             semaphore: BatchSemaphore::new_of_lock(max_reads as usize, spans),
+            _gap: LINE_GAP,
             max_readers: max_reads,
             value: UnsafeCell::new(value),
         }
@@ -138,6 +152,7 @@ impl<T: ?Sized> RwLock<T> {
         {
             Self {
                 semaphore: BatchSemaphore::new(MAX_READERS as usize),
+                _gap: LINE_GAP,
                 max_readers: MAX_READERS,
                 value: UnsafeCell::new(value),
             }
@@ -175,6 +190,7 @@ impl<T: ?Sized> RwLock<T> {
             );
             Self {
                 semaphore: BatchSemaphore::new(max_reads as usize),
+                _gap: LINE_GAP,
                 max_readers: max_reads,
                 value: UnsafeCell::new(value),
             }
@@ -455,7 +471,7 @@ impl<T: ?Sized> RwLock<T> {
     /// What a dropped write guard does.
     #[inline(always)]
     fn unlock_write(&self) {
-        self.semaphore.release(self.writer_permits());
+        self.semaphore.release_all(self.writer_permits());
     }
 
     /// Makes a writer a reader, without anyone in between.
@@ -505,7 +521,7 @@ unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
 
     #[inline(always)]
     fn expected_permits(&self) -> usize {
-        self.0.writer_permits()
+        MAX_READERS as usize
     }
 
     #[inline(always)]
@@ -529,7 +545,7 @@ unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
 
     #[inline(always)]
     fn expected_permits(&self) -> usize {
-        self.0.writer_permits()
+        MAX_READERS as usize
     }
 
     #[inline(always)]

@@ -327,7 +327,7 @@ impl<'a, T: ?Sized> RwLockMappedWriteGuard<'a, T> {
 impl<T: ?Sized> Drop for RwLockMappedWriteGuard<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        self.semaphore.release(self.writer_permits as usize);
+        self.semaphore.release_all(self.writer_permits as usize);
     }
 }
 

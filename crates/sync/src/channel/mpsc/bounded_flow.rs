@@ -10,8 +10,10 @@
 //!
 //! F1. A permit is in the state, held by a sender, or used by a message in the
 //!     channel: `limit` in all.
-//! F2. `QUEUED` is set and cleared under the lock of `waiters`; it is set if and
-//!     only if a sender is queued and the channel is not closed.
+//! F2. `QUEUED` is set and cleared under the lock of `waiters`. It is set while a sender is
+//!     queued and the channel is not closed. It stays set when the last one gets the last permit,
+//!     since where the capacity is small, one is about to be queued again. While it is set and
+//!     nobody is queued, permits in the state are those of threads that wait for the lock.
 //! F3. While `QUEUED` is set, permits in the state are reserved for the front of
 //!     the queue. So senders get them in the order of arrival, however many each
 //!     wants.
@@ -25,6 +27,7 @@
 //!     earlier Releases.
 
 use std::future::Future;
+use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -185,12 +188,16 @@ unsafe impl FlowControl for BoundedFlow {
     }
 
     #[inline(always)]
-    fn release_received(&self, count: usize) {
+    fn release_received(&self, count: usize, expects_queued: bool) -> bool {
+        if expects_queued {
+            return self.release_to_front(count);
+        }
         // AcqRel: Release, met by the Acquire of the sender that gets the permits.
         let state = FlowState(self.state.fetch_add(permits(count), AcqRel));
         if state.is_queued() {
-            self.grant_queued();
+            self.grant_queued(self.waiters.lock(), 0);
         }
+        state.is_queued()
     }
 
     fn close_round(&self, batch: &mut WakeBatch) -> bool {
@@ -289,10 +296,13 @@ impl BoundedFlow {
     /// Spends a permit that the caller has on a position.
     #[inline(always)]
     pub(super) fn claim(&self) -> SlotClaim {
-        // Acquire, met by the Release in `claimed` and in `set_waiting`.
-        let mut claim = FlowState(self.state.fetch_add(TAIL, Acquire)).claim();
-        claim.wakes_receiver = claim.wakes_receiver && self.clear_waiting();
-        claim
+        let mut state = self.state();
+        loop {
+            match self.change(state, state.0.wrapping_add(TAIL) & !WAITING) {
+                Ok(()) => return state.claim(),
+                Err(changed) => state = changed,
+            }
+        }
     }
 
     /// Takes permits.
@@ -325,39 +335,76 @@ impl BoundedFlow {
         if count == 0 {
             return;
         }
-        self.release_received(count);
+        self.release_received(count, false);
         if self.state_acquire().is_idle(self.limit) {
             self.wake_receiver();
         }
     }
 
+    /// Returns permits for which senders seem to be queued: what the front of the queue wants goes
+    /// there directly, which spares the state two changes. Returns whether a sender was queued.
     #[cold]
     #[inline(never)]
-    fn grant_queued(&self) {
-        wake_batch::in_rounds(|batch| self.grant_round(&mut self.waiters.lock(), batch));
+    fn release_to_front(&self, count: usize) -> bool {
+        let waiters = self.waiters.lock();
+        if !self.state().is_queued() {
+            drop(waiters);
+            return self.release_received(count, false);
+        }
+        let was_queued = !waiters.is_empty();
+        self.grant_queued(waiters, count);
+        was_queued
     }
 
-    /// Grants the reserved permits to the senders at the front of the queue. Returns true if
-    /// the batch is full and more can be granted.
-    fn grant_round(&self, waiters: &mut LockedQueue<'_>, batch: &mut WakeBatch) -> bool {
+    /// Grants permits to the queue: those in the state, and `returned` ones that the caller has.
+    #[cold]
+    #[inline(never)]
+    fn grant_queued(&self, waiters: LockedQueue<'_>, returned: usize) {
+        let (mut waiters, mut returned) = (Some(waiters), returned);
+        wake_batch::in_rounds(|batch| {
+            let mut waiters = waiters.take().unwrap_or_else(|| self.waiters.lock());
+            self.grant_round(&mut waiters, mem::take(&mut returned), batch)
+        });
+    }
+
+    /// Grants permits to the senders at the front of the queue until they run out or the batch is
+    /// full. Returns true if the batch is full and more can be granted.
+    fn grant_round(
+        &self,
+        waiters: &mut LockedQueue<'_>,
+        returned: usize,
+        batch: &mut WakeBatch,
+    ) -> bool {
+        // Acquire: what those did who returned permits is handed on with the grant.
+        let state = self.state_acquire();
+        if !state.is_queued() {
+            debug_assert_eq!(returned, 0, "the caller has seen it under the same lock");
+            return false;
+        }
+        let available = state.permits() + returned;
+        let mut granted = 0;
+        let mut more = false;
         while let Some(wanted) = waiters.front() {
-            let mut state = self.state();
-            loop {
-                if state.is_closed() || state.permits() < wanted {
-                    return false;
-                }
-                if batch.is_full() {
-                    return true;
-                }
-                let queued = if waiters.is_single() { QUEUED } else { 0 }; // F2
-                match self.change(state, (state.0 - permits(wanted)) & !queued) {
-                    Ok(()) => break,
-                    Err(changed) => state = changed,
-                }
+            if wanted > available - granted {
+                break;
             }
+            if batch.is_full() {
+                more = true;
+                break;
+            }
+            granted += wanted;
             waiters.settle_front(Outcome::Granted, batch);
         }
-        false
+        let stays = !waiters.is_empty() || granted == available; // F2
+        let cleared = if stays { 0 } else { QUEUED };
+        // F3: none of them was taken since. For permits that were added since, the thread that
+        // added them waits for this lock.
+        let change = permits(returned).wrapping_sub(permits(granted) + cleared);
+        if change != 0 {
+            // AcqRel, as in `change`: for what is left of the returned ones.
+            self.state.fetch_add(change, AcqRel);
+        }
+        more
     }
 }
 
@@ -482,7 +529,7 @@ impl Drop for AcquireCapacity<'_> {
                     }
                 }
                 // The new front may want fewer permits.
-                left && self.flow.grant_round(&mut waiters, batch)
+                left && self.flow.grant_round(&mut waiters, 0, batch)
             });
         }
         let held = self.held(self.waiter.status());

@@ -68,8 +68,9 @@ pub(super) unsafe trait FlowControl: PositionCounter {
     /// How many positions have been claimed from `head` on.
     fn len(&self, head: usize) -> usize;
 
-    /// Returns the capacity of messages that the receiver has taken.
-    fn release_received(&self, count: usize);
+    /// Returns the capacity of messages that the receiver has taken, and whether a sender was
+    /// queued for it. That is the best guess for the next time, and costs no look at the state.
+    fn release_received(&self, count: usize, expects_queued: bool) -> bool;
 
     /// One round of closing: refuses new messages, and releases the senders that
     /// wait for capacity. Returns true if the batch is full and some are left.
@@ -113,7 +114,11 @@ pub(super) fn channel<T, F: FlowControl>(flow: F) -> (Tx<T, F>, Rx<T, F>) {
         _gap: CacheGap::new(),
         head: UnsafeCell::new(head),
     });
-    (Tx(chan.clone()), Rx(chan))
+    let rx = Rx {
+        chan: chan.clone(),
+        senders_queue: false,
+    };
+    (Tx(chan), rx)
 }
 
 impl<T, F: FlowControl> Chan<T, F> {
@@ -243,7 +248,11 @@ impl<T, F: FlowControl> Drop for WeakTx<T, F> {
 }
 
 /// The only receiver.
-pub(super) struct Rx<T, F: FlowControl>(Arc<Chan<T, F>>);
+pub(super) struct Rx<T, F: FlowControl> {
+    chan: Arc<Chan<T, F>>,
+    /// Whether a sender was queued when capacity was returned last.
+    senders_queue: bool,
+}
 
 /// The result of looking at the head of the queue.
 enum Received<T> {
@@ -257,27 +266,32 @@ enum Received<T> {
 impl<T, F: FlowControl> Rx<T, F> {
     #[inline(always)]
     pub(super) fn chan(&self) -> &Chan<T, F> {
-        &self.0
+        &self.chan
     }
 
     #[inline(always)]
     fn pop(&mut self) -> Option<T> {
-        let blocks = &self.0.blocks;
+        let blocks = &self.chan.blocks;
         // SAFETY: C1.
-        (self.0.head).with_mut(|head| unsafe { blocks.pop::<F>(&mut *head) })
+        (self.chan.head).with_mut(|head| unsafe { blocks.pop::<F>(&mut *head) })
+    }
+
+    #[inline(always)]
+    fn release_received(&mut self, count: usize) {
+        self.senders_queue = self.chan.flow.release_received(count, self.senders_queue);
     }
 
     #[inline(always)]
     fn position(&self) -> usize {
         // SAFETY: C1; `&self` is the receiver's, and no `&mut self` is about.
-        self.0.head.with(|head| unsafe { (*head).position() })
+        self.chan.head.with(|head| unsafe { (*head).position() })
     }
 
     #[inline(always)]
     fn next(&mut self) -> Received<T> {
         match self.pop() {
             Some(value) => {
-                self.0.flow.release_received(1);
+                self.release_received(1);
                 Received::Value(value)
             }
             None => self.why_empty(),
@@ -286,16 +300,16 @@ impl<T, F: FlowControl> Rx<T, F> {
 
     #[inline(never)]
     fn why_empty(&mut self) -> Received<T> {
-        if self.0.flow.is_idle(self.position()) {
+        if self.chan.flow.is_idle(self.position()) {
             return Received::End;
         }
-        if self.0.strong_count() != 0 {
+        if self.chan.strong_count() != 0 {
             return Received::Empty;
         }
         // C3: what is not there now will not come.
         match self.pop() {
             Some(value) => {
-                self.0.flow.release_received(1);
+                self.release_received(1);
                 Received::Value(value)
             }
             None => Received::End,
@@ -308,7 +322,7 @@ impl<T, F: FlowControl> Rx<T, F> {
             && let Some(value) = self.pop()
         {
             coop::try_spend(); // there is one: we have just looked
-            self.0.flow.release_received(1);
+            self.release_received(1);
             return Poll::Ready(Some(value));
         }
         self.poll_recv_slow(cx)
@@ -326,7 +340,7 @@ impl<T, F: FlowControl> Rx<T, F> {
             Received::Value(value) => Some(value),
             Received::End => None,
             Received::Empty => {
-                wait::pending_on(WaitKind::MpscReceive, &self.0.flow);
+                wait::pending_on(WaitKind::MpscReceive, &self.chan.flow);
                 return Poll::Pending;
             }
         };
@@ -336,7 +350,7 @@ impl<T, F: FlowControl> Rx<T, F> {
 
     /// If there is nothing, the task will be woken.
     fn recv_or_wait(&mut self, cx: &mut Context<'_>) -> Received<T> {
-        let flow = &self.0.flow;
+        let flow = &self.chan.flow;
         let withdraw = || flow.clear_waiting();
         // SAFETY: we are the receiver.
         let waiting_since = match unsafe { flow.rx_waker().register(cx.waker(), withdraw) } {
@@ -385,7 +399,7 @@ impl<T, F: FlowControl> Rx<T, F> {
             more += 1;
         }
         if more != 0 {
-            self.0.flow.release_received(more);
+            self.release_received(more);
         }
         Poll::Ready(more + 1)
     }
@@ -407,7 +421,7 @@ impl<T, F: FlowControl> Rx<T, F> {
         let mut spins = 0;
         loop {
             if let Some(value) = self.pop() {
-                self.0.flow.release_received(1);
+                self.release_received(1);
                 return value;
             }
             match spins < SPINS {
@@ -419,16 +433,16 @@ impl<T, F: FlowControl> Rx<T, F> {
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.flow.len(self.position())
+        self.chan.flow.len(self.position())
     }
 
     pub(super) fn is_closed(&self) -> bool {
-        self.0.flow.is_closed() || self.0.strong_count() == 0
+        self.chan.flow.is_closed() || self.chan.strong_count() == 0
     }
 
     pub(super) fn close(&mut self) {
-        if !self.0.flow.is_closed() {
-            let chan = &*self.0;
+        if !self.chan.flow.is_closed() {
+            let chan = &*self.chan;
             wake_batch::in_rounds(|batch| {
                 chan.flow.close_round(batch) || release_round(&chan.closing, batch)
             });
@@ -454,7 +468,7 @@ impl<T, F: FlowControl> Drop for Rx<T, F> {
             }
         }
 
-        let flow = &self.0.flow;
+        let flow = &self.chan.flow;
         // Dropped last, as it runs foreign code.
         // SAFETY: we have cleared the bit.
         let _waker = (flow.clear_waiting()).then(|| unsafe { flow.rx_waker().take() });

@@ -119,7 +119,9 @@ unsafe impl FlowControl for UnboundedFlow {
     }
 
     #[inline(always)]
-    fn release_received(&self, _count: usize) {}
+    fn release_received(&self, _count: usize, _expects_queued: bool) -> bool {
+        false
+    }
 
     fn close_round(&self, _batch: &mut WakeBatch) -> bool {
         if self.is_closed() {
