@@ -629,6 +629,30 @@ mod model {
     }
 
     #[test]
+    fn capacity_is_back_although_the_sender_that_was_expected_gives_up() {
+        loom::model(|| {
+            let (tx, mut rx) = channel(1);
+            tx.try_send(1).unwrap();
+            {
+                let mut queued = pin!(tx.send(2));
+                assert!(poll_once(queued.as_mut()).is_pending());
+                assert_eq!(rx.try_recv(), Ok(1)); // it expects a sender from now on
+                assert!(poll_once(queued.as_mut()).is_ready());
+            }
+            let other = tx.clone();
+            let quitter = thread::spawn(move || {
+                let mut send = pin!(other.send(3));
+                poll_once(send.as_mut()).is_ready()
+            });
+            assert_eq!(rx.try_recv(), Ok(2));
+            if quitter.join().unwrap() {
+                assert_eq!(rx.try_recv(), Ok(3));
+            }
+            assert!(tx.try_send(4).is_ok());
+        });
+    }
+
+    #[test]
     fn a_closed_channel_ends_when_the_last_permit_is_back() {
         loom::model(|| {
             let (tx, mut rx) = channel::<u32>(1);
