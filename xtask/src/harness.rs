@@ -7,7 +7,9 @@
 //!     make others fail.
 //! T3. A test that failed beside others runs once more alone, and the second verdict counts:
 //!     several tests measure time, which other tests of the file disturb.
-//! T4. Of an executable whose tests have run before, only those that have not passed run again,
+//! T4. Tests that all wait for something that does not come are not waited for until their
+//!     time is up, but for half a minute.
+//! T5. Of an executable whose tests have run before, only those that have not passed run again,
 //!     each alone.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -101,7 +103,7 @@ impl<'a> TestExecutable<'a> {
             .join(format!("{}.{}.log", self.name, what.replace("::", ".")))
     }
 
-    /// Runs the tests, by T1 to T4: `passed` is what has passed before, and with `per_test` each
+    /// Runs the tests, by T1 to T5: `passed` is what has passed before, and with `per_test` each
     /// has a process of its own.
     pub(crate) fn run(
         &self,
@@ -140,7 +142,7 @@ impl<'a> TestExecutable<'a> {
             return Ok(Verdicts::new());
         }
         let log = self.log("all");
-        sh::run_for(&mut command, self.limits.together, &log)?;
+        sh::run_tests_for(&mut command, self.limits.together, &log)?;
         let output = fs::read(&log).context(log.display())?;
         Ok(parse_verdicts(&String::from_utf8_lossy(&output)))
     }
@@ -149,14 +151,16 @@ impl<'a> TestExecutable<'a> {
         let log = self.log(test);
         let mut command = (self.command)();
         command.args(["--exact", test, "--test-threads", "1"]);
-        Ok(match sh::run_for(&mut command, self.limits.alone, &log)? {
-            Ended::TimedOut => Verdict::Hung,
-            Ended::Exited(status) => match status.code() {
-                Some(0) => Verdict::Passed,
-                Some(101) => Verdict::Failed,
-                _ => Verdict::Crashed,
+        Ok(
+            match sh::run_tests_for(&mut command, self.limits.alone, &log)? {
+                Ended::TimedOut => Verdict::Hung,
+                Ended::Exited(status) => match status.code() {
+                    Some(0) => Verdict::Passed,
+                    Some(101) => Verdict::Failed,
+                    _ => Verdict::Crashed,
+                },
             },
-        })
+        )
     }
 }
 
