@@ -1,6 +1,6 @@
 //! Builds the crates with the standard library for other platforms, and runs their tests and
-//! examples on this machine: 32 bits, musl and poll(2) natively, ARM under qemu, Windows under
-//! wine.
+//! examples on this machine: x86 with 32 bits, musl and poll(2) natively, ARM under qemu, Windows
+//! under wine.
 //!
 //! What an emulator cannot do is listed in `xtask/platform-gaps.txt`, by test and with the reason.
 //! The results go into `docs/platforms.md`. Each platform's build folder is removed after its
@@ -38,7 +38,7 @@ cargo xtask platforms [options] [platform]…
   --build          build only, and keep the build folder
   --resume         go on with the last run: leave out tests that passed in executables which are
                    unchanged since; keeps the build folder
-platforms are named poll, i686, musl, aarch64, windows, or by the compiler's name";
+platforms are named poll, i686, musl, aarch64, armv7, windows, or by the compiler's name";
 
 /// An emulator is ten times slower than the processor, and two executables run at a time.
 const LIMITS: Limits = Limits {
@@ -331,11 +331,13 @@ fn run_all(
         let verdicts: BTreeMap<String, Verdict> = if program.is_example {
             let log = logs.join(format!("{log_name}.log"));
             let run = || -> Outcome<Verdict> {
-                Ok(match sh::run_for(&mut command(), LIMITS.alone, &log)? {
-                    Ended::TimedOut => Verdict::Hung,
-                    Ended::Exited(status) if status.success() => Verdict::Passed,
-                    Ended::Exited(_) => Verdict::Failed,
-                })
+                Ok(
+                    match sh::run_tests_for(&mut command(), LIMITS.alone, &log)? {
+                        Ended::TimedOut => Verdict::Hung,
+                        Ended::Exited(status) if status.success() => Verdict::Passed,
+                        Ended::Exited(_) => Verdict::Failed,
+                    },
+                )
             };
             // Like a test, it has a second try: some measure time.
             let has_passed = earlier.is_some_and(|passed| passed.contains_key(name));
