@@ -75,11 +75,16 @@ impl<'a> TestExecutable<'a> {
             tests: Vec::new(),
         };
         let log = executable.log("list");
-        let ended = sh::run_for(
-            command().args(["--list", "--format", "terse"]),
-            LIST_LIMIT,
-            &log,
-        )?;
+        let list = || {
+            let mut command = command();
+            command.args(["--list", "--format", "terse"]);
+            sh::run_for(&mut command, LIST_LIMIT, &log)
+        };
+        // An emulator may hang where it does not the next time.
+        let ended = match list()? {
+            Ended::TimedOut => list()?,
+            ended => ended,
+        };
         // One that cannot start would have no tests, and so no failures.
         if !ended.is_success() {
             let log = log.display();

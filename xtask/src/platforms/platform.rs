@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::binfmt::Namespace;
 use crate::sh::{self, Context, Outcome};
@@ -129,6 +130,9 @@ const POLL: Platform = Platform {
 
 /// Where qemu runs programs, once it is needed.
 static NAMESPACE: Mutex<Option<Namespace>> = Mutex::new(None);
+
+/// It takes some ten seconds.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// wine 8 lacks the library from which std takes random numbers.
 const PROCESS_PRNG: &str = "\
@@ -265,7 +269,11 @@ impl Platform {
             let mut boot = Command::new("wine");
             boot.args(["wineboot", "--init"]);
             self.set_run_environment(&mut boot);
-            sh::run(&mut boot)?;
+            let log = self.target().join("wineboot.log");
+            let ended = sh::run_for(&mut boot, BOOT_LIMIT, &log)?;
+            if !ended.is_success() {
+                return Err(format!("wineboot {ended}; see {}", log.display()).into());
+            }
         }
         let source = self.target().join("process_prng.c");
         fs::write(&source, PROCESS_PRNG).context(source.display())?;
