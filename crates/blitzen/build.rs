@@ -1,9 +1,11 @@
 //! Says with `cfg(blitzen_ring)` whether this target can have an io_uring: the condition of
-//! `blitzen-driver`, whose build script has the reasons.
+//! `blitzen-driver`, whose build script has the reasons. And with `cfg(blitzen_baton)` that
+//! coroutines are threads: the opposite of the condition in `blitzen-stack`.
 
 use std::env;
 
-const ARCHITECTURES: [&str; 5] = ["x86_64", "aarch64", "riscv64", "loongarch64", "powerpc64"];
+const WITH_RING: [&str; 5] = ["x86_64", "aarch64", "riscv64", "loongarch64", "powerpc64"];
+const WITH_STACKS: [&str; 4] = ["x86_64", "x86", "aarch64", "riscv64"];
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -13,9 +15,14 @@ fn main() {
     };
     let has_ring = is("CARGO_CFG_TARGET_OS", &["linux"])
         && is("CARGO_CFG_TARGET_POINTER_WIDTH", &["64"])
-        && is("CARGO_CFG_TARGET_ARCH", &ARCHITECTURES)
+        && is("CARGO_CFG_TARGET_ARCH", &WITH_RING)
         && env::var_os("CARGO_CFG_MIO_UNSUPPORTED_FORCE_POLL_POLL").is_none();
     if has_ring {
         println!("cargo::rustc-cfg=blitzen_ring");
+    }
+    let has_stacks =
+        is("CARGO_CFG_TARGET_FAMILY", &["unix"]) && is("CARGO_CFG_TARGET_ARCH", &WITH_STACKS);
+    if !has_stacks {
+        println!("cargo::rustc-cfg=blitzen_baton");
     }
 }

@@ -7,7 +7,9 @@
 //!     make others fail.
 //! T3. A test that failed beside others runs once more alone, and the second verdict counts:
 //!     several tests measure time, which other tests of the file disturb.
-//! T4. Of an executable whose tests have run before, only those that have not passed run again,
+//! T4. Tests that all wait for something that does not come are not waited for until their
+//!     time is up, but for half a minute.
+//! T5. Of an executable whose tests have run before, only those that have not passed run again,
 //!     each alone.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -73,11 +75,16 @@ impl<'a> TestExecutable<'a> {
             tests: Vec::new(),
         };
         let log = executable.log("list");
-        let ended = sh::run_for(
-            command().args(["--list", "--format", "terse"]),
-            LIST_LIMIT,
-            &log,
-        )?;
+        let list = || {
+            let mut command = command();
+            command.args(["--list", "--format", "terse"]);
+            sh::run_for(&mut command, LIST_LIMIT, &log)
+        };
+        // An emulator may hang where it does not the next time.
+        let ended = match list()? {
+            Ended::TimedOut => list()?,
+            ended => ended,
+        };
         // One that cannot start would have no tests, and so no failures.
         if !ended.is_success() {
             let log = log.display();
@@ -101,7 +108,7 @@ impl<'a> TestExecutable<'a> {
             .join(format!("{}.{}.log", self.name, what.replace("::", ".")))
     }
 
-    /// Runs the tests, by T1 to T4: `passed` is what has passed before, and with `per_test` each
+    /// Runs the tests, by T1 to T5: `passed` is what has passed before, and with `per_test` each
     /// has a process of its own.
     pub(crate) fn run(
         &self,
@@ -140,7 +147,7 @@ impl<'a> TestExecutable<'a> {
             return Ok(Verdicts::new());
         }
         let log = self.log("all");
-        sh::run_for(&mut command, self.limits.together, &log)?;
+        sh::run_tests_for(&mut command, self.limits.together, &log)?;
         let output = fs::read(&log).context(log.display())?;
         Ok(parse_verdicts(&String::from_utf8_lossy(&output)))
     }
@@ -149,14 +156,16 @@ impl<'a> TestExecutable<'a> {
         let log = self.log(test);
         let mut command = (self.command)();
         command.args(["--exact", test, "--test-threads", "1"]);
-        Ok(match sh::run_for(&mut command, self.limits.alone, &log)? {
-            Ended::TimedOut => Verdict::Hung,
-            Ended::Exited(status) => match status.code() {
-                Some(0) => Verdict::Passed,
-                Some(101) => Verdict::Failed,
-                _ => Verdict::Crashed,
+        Ok(
+            match sh::run_tests_for(&mut command, self.limits.alone, &log)? {
+                Ended::TimedOut => Verdict::Hung,
+                Ended::Exited(status) => match status.code() {
+                    Some(0) => Verdict::Passed,
+                    Some(101) => Verdict::Failed,
+                    _ => Verdict::Crashed,
+                },
             },
-        })
+        )
     }
 }
 

@@ -112,6 +112,12 @@ const STEPS: &[Step] = &[
         run: platforms::run,
     },
     Step {
+        name: "windows",
+        ci: Ci::Always,
+        about: "runs what waits for no sockets on Windows, under wine; installs what it needs",
+        run: platforms::run_windows,
+    },
+    Step {
         name: "msrv",
         ci: Ci::Always,
         about: "compiles the library with the oldest Rust version that the manifest allows",
@@ -287,6 +293,7 @@ fn last_used_by(step: &str) -> &'static [&'static str] {
         "asan" => &["asan"],
         "tsan" => &["tsan"],
         "cross-more" => &["cross"],
+        "windows" => &["platforms"],
         "msrv" => &["msrv"],
         "package" => &["package"],
         "api" => &["api"],

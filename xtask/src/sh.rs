@@ -231,11 +231,32 @@ impl fmt::Display for Ended {
     }
 }
 
+/// How often a child with a deadline is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long a test may do nothing at all: no test waits that long for a timer.
+const IDLE_LIMIT: Duration = Duration::from_secs(30);
+
 /// Runs a command in a process group of its own for at most `limit`, with all output going
-/// to `log`.
+/// to `log`. Time in which this program did not run either, since the machine was suspended or
+/// the two were frozen together, does not count.
 ///
 /// Output goes to a file, not to a pipe: a pipe stays open as long as any grandchild lives.
 pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Outcome<Ended> {
+    run_watched(command, limit, None, log)
+}
+
+/// Runs tests as [`run_for`] does, but not on if they all wait for something that does not come.
+pub(crate) fn run_tests_for(command: &mut Command, limit: Duration, log: &Path) -> Outcome<Ended> {
+    run_watched(command, limit, Some(IDLE_LIMIT), log)
+}
+
+fn run_watched(
+    command: &mut Command,
+    limit: Duration,
+    idle_limit: Option<Duration>,
+    log: &Path,
+) -> Outcome<Ended> {
     let out = File::create(log).context(log.display())?;
     let err = out.try_clone().context(log.display())?;
     let mut child = command
@@ -253,7 +274,23 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Out
         let _ = sender.send(());
         status
     });
-    let in_time = receiver.recv_timeout(limit).is_ok();
+    let (mut elapsed, mut idle, mut activity) = (Duration::ZERO, Duration::ZERO, 0);
+    let in_time = loop {
+        if receiver.recv_timeout(LOOK).is_ok() {
+            break true;
+        }
+        elapsed += LOOK;
+        idle += LOOK;
+        if idle_limit.is_some() {
+            let before = std::mem::replace(&mut activity, activity_of(group));
+            if activity != before {
+                idle = Duration::ZERO;
+            }
+        }
+        if elapsed >= limit || idle_limit.is_some_and(|limit| idle >= limit) {
+            break false;
+        }
+    };
     if !in_time {
         // `waiter` has not reaped the child yet, or only just: the group is still ours.
         let _ = Command::new("kill")
@@ -270,6 +307,42 @@ pub(crate) fn run_for(command: &mut Command, limit: Duration, log: &Path) -> Out
     } else {
         Ended::TimedOut
     })
+}
+
+/// How often the threads of a process group were switched to, and how long they have run. It
+/// changes while any of them runs.
+fn activity_of(group: u32) -> u64 {
+    let children = |folder: &Path| std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut activity = 0;
+    for process in children(Path::new("/proc")) {
+        // Any of it may have ended by now.
+        let stat = std::fs::read_to_string(process.path().join("stat")).unwrap_or_default();
+        // The name of the program is in brackets and may hold anything.
+        let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+        let fields: Vec<&str> = after_name.split(' ').collect();
+        let number = |index| {
+            fields
+                .get(index)
+                .and_then(|field: &&str| field.parse().ok())
+        };
+        if number(2) != Some(u64::from(group)) {
+            continue;
+        }
+        activity += [11, 12]
+            .iter()
+            .filter_map(|&index| number(index))
+            .sum::<u64>();
+        for thread in children(&process.path().join("task")) {
+            let status = std::fs::read_to_string(thread.path().join("status")).unwrap_or_default();
+            let counts = status.lines().filter_map(|line| {
+                let (name, count) = line.split_once(':')?;
+                let is_count = name.ends_with("voluntary_ctxt_switches");
+                is_count.then(|| count.trim().parse::<u64>().ok()).flatten()
+            });
+            activity += counts.sum::<u64>();
+        }
+    }
+    activity
 }
 
 /// Writes a file only if its text changes, since cargo compares modification times.
@@ -325,6 +398,21 @@ mod tests {
         command.args(["-c", "echo begun; sleep 1000 & wait"]);
         let ended = run_for(&mut command, Duration::from_millis(300), &log).unwrap();
         assert!(matches!(ended, Ended::TimedOut), "{ended:?}");
+        let _ = std::fs::remove_file(log);
+    }
+
+    #[test]
+    fn a_child_in_which_nothing_runs_is_killed_before_its_deadline_and_a_busy_one_is_not() {
+        let log = std::env::temp_dir().join(format!("xtask-idle-{}", std::process::id()));
+        let run = |script| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            let minute = Duration::from_secs(60);
+            run_watched(&mut command, minute, Some(2 * LOOK), &log).unwrap()
+        };
+        assert!(matches!(run("sleep 1000 & wait"), Ended::TimedOut));
+        let naps = "for nap in 1 2 3 4 5 6 7 8 9 10; do sleep 0.5; done";
+        assert!(run(naps).is_success());
         let _ = std::fs::remove_file(log);
     }
 

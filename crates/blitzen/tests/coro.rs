@@ -621,10 +621,7 @@ fn thread_locals_are_the_threads_own_across_suspensions() {
 }
 
 #[test]
-#[cfg_attr(
-    any(windows, blitzen_baton),
-    ignore = "a coroutine has thread-locals of its own"
-)]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
 fn task_locals_are_put_away_with_a_suspended_coroutine() {
     for runtime in [multi(1), current()] {
         runtime.block_on(async {
@@ -737,10 +734,7 @@ fn nobody_waits_while_it_borrows_a_task_local_and_so_no_coroutine_finds_it_borro
 }
 
 #[test]
-#[cfg_attr(
-    any(windows, blitzen_baton),
-    ignore = "a coroutine has thread-locals of its own"
-)]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
 fn a_coroutine_does_not_see_the_task_locals_of_code_that_blocks_its_thread() {
     let (seen, served) = block_beside(
         |wait| {
@@ -792,7 +786,7 @@ fn a_runtime_that_a_coroutine_drives_does_not_run_the_coroutines_of_the_outer_on
 
 #[test]
 #[cfg_attr(
-    any(windows, blitzen_baton),
+    blitzen_baton,
     ignore = "what blocks the thread of a coroutine blocks its worker, too"
 )]
 fn a_task_that_is_polled_in_the_middle_of_a_coroutine_does_not_suspend_it() {
@@ -1025,10 +1019,7 @@ fn a_runtime_inside_a_coroutine_keeps_its_own_tasks() {
 }
 
 #[test]
-#[cfg_attr(
-    any(windows, blitzen_baton),
-    ignore = "a coroutine has thread-locals of its own"
-)]
+#[cfg_attr(blitzen_baton, ignore = "a coroutine has thread-locals of its own")]
 fn a_local_set_polled_by_hand_does_not_suspend_the_coroutine_inside() {
     let runtime = multi(2);
     let joined = runtime.block_on(async {
@@ -1716,7 +1707,7 @@ fn an_entered_local_set_is_put_away_with_a_suspended_coroutine() {
 
 #[test]
 #[cfg_attr(
-    any(windows, blitzen_baton),
+    blitzen_baton,
     ignore = "code that blocks the thread of a coroutine blocks its worker"
 )]
 fn threads_that_only_finish_their_coroutines_do_not_count_as_relief_threads() {

@@ -402,7 +402,7 @@ fn a_shutdown_does_not_wait_for_the_task_shields_of_coroutines() {
 
 #[test]
 #[cfg_attr(
-    any(windows, blitzen_baton),
+    blitzen_baton,
     ignore = "code that blocks the thread of a coroutine blocks its worker"
 )]
 fn a_coroutine_that_drops_its_runtime_does_not_wait_for_what_waits_for_its_thread() {

@@ -1,6 +1,6 @@
 //! A coroutine that runs out of its stack ends the process, with a message that says which.
 
-#![cfg(all(unix, not(blitzen_baton)))]
+#![cfg(not(blitzen_baton))]
 
 use std::hint::black_box;
 use std::os::unix::process::ExitStatusExt;

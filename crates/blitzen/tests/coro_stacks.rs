@@ -2,7 +2,7 @@
 //!
 //! In a program of its own: the counts are those of the process.
 
-#![cfg(all(unix, not(any(blitzen_baton, blitzen_no_recycle))))]
+#![cfg(not(any(blitzen_baton, blitzen_no_recycle)))]
 
 mod coro_common;
 

@@ -4,15 +4,13 @@
 //!
 //! A failure prints the seed of its program; `BLITZEN_SEED` runs that one alone.
 
-#![cfg(target_os = "linux")]
-
 mod fs_common;
 
 use std::collections::BTreeSet;
 use std::fs::File as StdFile;
 use std::future::{Future, poll_fn};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::fd::AsRawFd;
+#[cfg(unix)]
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -20,7 +18,32 @@ use std::task::Poll;
 
 use blitzen::fs::{self, File, OpenOptions};
 use blitzen::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
-use fs_common::{Dir, file_systems, runtimes};
+use fs_common::{Dir, file_systems, forget, runtimes};
+
+/// What std has on Unix: there, an operation at an offset leaves the position alone.
+#[cfg(windows)]
+trait FileExt {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+}
+
+#[cfg(windows)]
+impl FileExt for StdFile {
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        let position = { self }.stream_position()?;
+        let read = std::os::windows::fs::FileExt::seek_read(self, bytes, offset);
+        { self }.seek(SeekFrom::Start(position))?;
+        read
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let position = { self }.stream_position()?;
+        { self }.seek(SeekFrom::Start(offset))?;
+        let written = { self }.write_all(bytes);
+        { self }.seek(SeekFrom::Start(position))?;
+        written
+    }
+}
 
 /// Programs for each file system, kind of runtime and place in it.
 const PROGRAMS: u64 = 3;
@@ -385,8 +408,7 @@ async fn file_step(files: &mut Files, rng: &mut Rng) {
             ours.set_max_buf_size(rng.len() + 1000); // each is a trip to the pool
             // Nothing of it is in memory for the next reads, where there is a disk.
             ours.sync_all().await.unwrap();
-            // SAFETY: an open descriptor, and numbers.
-            unsafe { libc::posix_fadvise(ours.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+            forget(&StdFile::open(dir.join("ours")).unwrap());
         }
         _ => {
             let Pair { ours, model } = files.pairs.swap_remove(index);
@@ -436,6 +458,7 @@ async fn random_dir_program(mut rng: Rng, dir: PathBuf) {
             7 if rng.one_in(3) => drop(both!(remove_dir_all(&our_one), (&one))),
             7 | 8 => drop(both!(rename(&our_one, &our_two), (&one, &two))),
             9 => drop(both!(hard_link(&our_one, &our_two), (&one, &two))),
+            #[cfg(unix)]
             10 => {
                 let ours = fs::symlink("x", &our_one).await;
                 same_outcome("symlink", &ours, &std::os::unix::fs::symlink("x", &one));

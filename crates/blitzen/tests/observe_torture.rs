@@ -46,7 +46,9 @@ fn copy_and_check(handle: &Handle, names: &Names) -> usize {
         let track = &decoded.tracks[&moment.track];
         let task = moment.notes.get("task");
         if let Some(id) = task {
-            assert!(names.contains_key(id), "{track}: {moment:?}");
+            // On a busy machine the monitor has a thread of the pool serve workers that are stuck.
+            let is_rescuer = moment.name == "spawn" && track.starts_with("other threads");
+            assert!(names.contains_key(id) || is_rescuer, "{track}: {moment:?}");
         }
         match moment.kind {
             Kind::Begin if task.is_some() => {

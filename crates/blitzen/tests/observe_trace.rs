@@ -1,6 +1,5 @@
 //! The recorder: what is in a trace, and that reading it disturbs nobody.
 
-#[cfg(unix)]
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -376,8 +375,14 @@ fn recording_is_switched_by_many_threads_and_copied_while_the_runtime_ends() {
     });
 }
 
+/// A connection inside this machine.
+fn tcp_pair() -> (std::net::TcpStream, std::net::TcpStream) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ours = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    (ours, listener.accept().unwrap().0)
+}
+
 /// The polls of a task, each with what the task then waited for.
-#[cfg(unix)]
 fn waits(decoded: &Decoded, name: &str) -> Vec<Option<String>> {
     let slices = decoded.slices_named(name).into_iter();
     slices
@@ -386,7 +391,6 @@ fn waits(decoded: &Decoded, name: &str) -> Vec<Option<String>> {
 }
 
 /// What has woken a task, each time.
-#[cfg(unix)]
 fn causes(decoded: &Decoded, name: &str) -> Vec<String> {
     let id = decoded.slices_named(name)[0].begin.notes["task"];
     let wakes = decoded.instants_named("wake").into_iter();
@@ -397,7 +401,6 @@ fn causes(decoded: &Decoded, name: &str) -> Vec<String> {
 }
 
 #[test]
-#[cfg(unix)]
 fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
     must_end(|| {
         let runtime = recording(TraceMode::Full);
@@ -405,7 +408,7 @@ fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
             let _entered = runtime.enter();
             task::Builder::new().name(name).spawn(future).unwrap()
         };
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (ours, theirs) = tcp_pair();
         let (tx, rx) = blitzen::sync::oneshot::channel::<()>();
         let sleeps = named(
             "sleeps",
@@ -415,7 +418,7 @@ fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
             "reads",
             Box::pin(async move {
                 ours.set_nonblocking(true).unwrap();
-                let stream = blitzen::net::UnixStream::from_std(ours).unwrap();
+                let stream = blitzen::net::TcpStream::from_std(ours).unwrap();
                 stream.readable().await.unwrap();
             }),
         );
@@ -467,7 +470,6 @@ fn a_poll_says_what_the_task_waits_for_and_a_wake_what_it_was_caused_by() {
 }
 
 #[test]
-#[cfg(unix)]
 fn a_socket_that_another_thread_serves_for_a_worker_is_the_cause_of_the_wake() {
     must_end(|| {
         let runtime = Builder::new_multi_thread()
@@ -476,12 +478,12 @@ fn a_socket_that_another_thread_serves_for_a_worker_is_the_cause_of_the_wake() {
             .trace(TraceMode::Full)
             .build()
             .unwrap();
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (ours, theirs) = tcp_pair();
         ours.set_nonblocking(true).unwrap();
         let reads = {
             let _entered = runtime.enter();
             task::Builder::new().name("reads").spawn(async {
-                let stream = blitzen::net::UnixStream::from_std(ours).unwrap();
+                let stream = blitzen::net::TcpStream::from_std(ours).unwrap();
                 stream.readable().await.unwrap();
             })
         };
@@ -510,7 +512,6 @@ fn a_socket_that_another_thread_serves_for_a_worker_is_the_cause_of_the_wake() {
 }
 
 #[test]
-#[cfg(unix)]
 fn wakes_of_a_runtime_that_a_thread_of_the_blocking_pool_drives_have_causes_of_their_own() {
     must_end(|| {
         let pool = multi_thread(1);
@@ -532,7 +533,6 @@ fn wakes_of_a_runtime_that_a_thread_of_the_blocking_pool_drives_have_causes_of_t
 }
 
 #[test]
-#[cfg(unix)]
 fn a_task_that_blocks_in_place_is_the_cause_of_its_wakes_during_that_and_after() {
     must_end(|| {
         let runtime = multi_thread(1);

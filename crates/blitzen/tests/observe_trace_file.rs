@@ -1,8 +1,7 @@
 //! `BLITZEN_TRACE=FILE`: the events of a program in a file, and files that cannot be written.
 
-#![cfg(unix)]
-
 use std::fs;
+#[cfg(unix)]
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,8 +73,10 @@ fn child() {
             }
             println!("went on");
         }
+        #[cfg(unix)]
         // SAFETY: it has no arguments, and cannot fail.
         Ok("user") => println!("runs as {}", unsafe { libc::geteuid() }),
+        #[cfg(unix)]
         Ok("console") => {
             Builder::new_current_thread().console().build().unwrap();
             println!("has a console");
@@ -143,8 +144,14 @@ fn run_with(
     (said.map(str::to_owned).collect(), text(&output.stdout))
 }
 
-fn mode(path: &Path) -> u32 {
-    fs::metadata(path).unwrap().permissions().mode() & 0o777
+/// Only its owner may read the file or write to it, where files have such permissions.
+fn assert_restricted(path: &Path) {
+    assert!(path.is_file());
+    #[cfg(unix)]
+    assert_eq!(
+        fs::metadata(path).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
 }
 
 #[test]
@@ -153,7 +160,7 @@ fn the_events_of_a_program_are_in_a_file_for_its_owner() {
     let file = folder.file("trace.pftrace");
     let (said, _) = run("one", &file);
     assert!(said.is_empty(), "{said:?}");
-    assert_eq!(mode(&file), 0o600);
+    assert_restricted(&file);
     let decoded = Decoded::parse(&fs::read(&file).unwrap());
     assert_eq!(decoded.slices_named("worker").len(), 11);
     assert_eq!(decoded.count_flows(), 1);
@@ -164,9 +171,10 @@ fn a_file_that_was_there_is_replaced_and_restricted() {
     let folder = Folder::new("trace-old");
     let file = folder.file("trace.pftrace");
     fs::write(&file, vec![7; 1 << 20]).unwrap();
+    #[cfg(unix)]
     fs::set_permissions(&file, PermissionsExt::from_mode(0o644)).unwrap();
     run("one", &file);
-    assert_eq!(mode(&file), 0o600);
+    assert_restricted(&file);
     let decoded = Decoded::parse(&fs::read(&file).unwrap());
     assert_eq!(decoded.slices_named("worker").len(), 11);
 }
@@ -184,9 +192,11 @@ fn runtimes_at_the_same_time_and_in_turn_have_files_of_their_own() {
     }
 }
 
+#[cfg(unix)]
 const OTHER_USER: u32 = 12_345;
 
 /// The program with the set-user-ID bit of another user; `None` if that has no effect here.
+#[cfg(unix)]
 fn set_user_id_copy(folder: &Folder) -> Option<PathBuf> {
     let copy = folder.file("program");
     fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
@@ -200,6 +210,7 @@ fn set_user_id_copy(folder: &Folder) -> Option<PathBuf> {
 }
 
 #[test]
+#[cfg(unix)]
 #[cfg_attr(blitzen_asan, ignore = "leaks cannot be looked for in such a program")]
 fn a_program_with_privileges_of_its_own_obeys_no_variable_that_names_a_file() {
     let folder = Folder::new("trace-privilege");
@@ -247,6 +258,7 @@ fn a_runtime_that_nobody_waits_for_leaves_a_whole_file() {
 }
 
 #[test]
+#[cfg(unix)]
 fn a_link_is_not_followed_and_the_program_goes_on() {
     let folder = Folder::new("trace-link");
     let (target, link) = (folder.file("target"), folder.file("link"));
@@ -256,6 +268,11 @@ fn a_link_is_not_followed_and_the_program_goes_on() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("nothing is recorded to"), "{said:?}");
     assert_eq!(fs::read_to_string(&target).unwrap(), "precious");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_reported_once() {
+    let folder = Folder::new("trace-missing");
     let missing = folder.file("no such folder").join("trace");
     assert_eq!(run("one", &missing).0.len(), 1);
 }

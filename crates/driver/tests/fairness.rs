@@ -1,6 +1,6 @@
 //! A turn takes in a bounded number of events, and nothing starves behind it.
 
-#![cfg(all(unix, not(blitzen_loom)))]
+#![cfg(not(blitzen_loom))]
 
 mod common;
 

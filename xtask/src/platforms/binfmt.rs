@@ -1,4 +1,4 @@
-//! A namespace in which the kernel runs ARM programs by qemu.
+//! A namespace in which the kernel runs programs for other processors by qemu.
 //!
 //! qemu-user starts a child of its program by `execve`, so a test that runs its own executable
 //! again needs the kernel to know what runs it. It is told in a user and mount namespace (Linux
@@ -16,13 +16,22 @@ use crate::toolchain;
 /// All users and groups are what they are outside, so that tests can be run as nobody.
 const ID_MAP: &str = "0 0 4294967295";
 
-/// ELF files for ARM with 64 bits. With `F` the interpreter is opened now.
-const REGISTRATION: &str = concat!(
-    r":qemu-aarch64:M::",
-    r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:",
-    r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:",
-    r"/usr/bin/qemu-aarch64:F",
-);
+/// What runs which executables, by the beginning of the file: its class, its type (bar one bit, so
+/// that shared objects are included) and its machine. With `F` the interpreter is opened now.
+const REGISTRATIONS: [&str; 2] = [
+    concat!(
+        r":qemu-aarch64:M::",
+        r"\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00:",
+        r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:",
+        r"/usr/bin/qemu-aarch64:F",
+    ),
+    concat!(
+        r":qemu-arm:M::",
+        r"\x7fELF\x01\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\x28\x00:",
+        r"\xff\xff\xff\xff\xff\xff\xff\x00\xff\xff\xff\xff\xff\xff\xff\xff\xfe\xff\xff\xff:",
+        r"/usr/bin/qemu-arm:F",
+    ),
+];
 
 pub(super) struct Namespace {
     holder: Child,
@@ -46,10 +55,11 @@ impl Namespace {
             let path = format!("/proc/{}/{map}", namespace.holder.id());
             fs::write(&path, ID_MAP).context(&path)?;
         }
-        let tell = "mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc \
-            && printf %s \"$1\" > /proc/sys/fs/binfmt_misc/register";
+        let tell = "mount -t binfmt_misc binfmt_misc /proc/sys/fs/binfmt_misc && \
+            for one; do printf %s \"$one\" > /proc/sys/fs/binfmt_misc/register || exit; done";
         let mut words = namespace.entry(Path::new("/"));
-        words.extend(["sh", "-c", tell, "sh", REGISTRATION].map(str::to_owned));
+        words.extend(["sh", "-c", tell, "sh"].map(str::to_owned));
+        words.extend(REGISTRATIONS.map(str::to_owned));
         sh::read(Command::new(&words[0]).args(&words[1..]))?;
         Ok(namespace)
     }

@@ -105,7 +105,8 @@ mod tests {
             ("poll", 5),
             ("i686", 0),
             ("musl", 0),
-            ("aarch64", 13),
+            ("aarch64", 16),
+            ("armv7", 10),
             ("windows", 4),
         ];
         let names: Vec<&str> = PLATFORMS.iter().map(|platform| platform.name).collect();

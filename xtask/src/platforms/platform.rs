@@ -5,6 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use super::binfmt::Namespace;
 use crate::sh::{self, Context, Outcome};
@@ -30,14 +31,15 @@ pub(crate) struct Platform {
 enum Runner {
     /// The processor and the kernel themselves.
     Native,
-    Qemu,
+    /// qemu-user, by the name of its program.
+    Qemu(&'static str),
     Wine,
 }
 
 /// GNU's linker takes several times as long, and there are some two hundred executables.
 const LLD: &str = "-Clink-arg=-fuse-ld=lld";
 
-pub(crate) static PLATFORMS: [Platform; 5] = [
+pub(crate) static PLATFORMS: [Platform; 6] = [
     POLL,
     Platform {
         name: "i686",
@@ -77,7 +79,24 @@ pub(crate) static PLATFORMS: [Platform; 5] = [
             -Clink-arg=-Wl,--dynamic-linker=/usr/aarch64-linux-gnu/lib/ld-linux-aarch64.so.1 \
             -Clink-arg=-Wl,-rpath=/usr/aarch64-linux-gnu/lib",
         build_std_rustflags: "",
-        runner: Runner::Qemu,
+        runner: Runner::Qemu("qemu-aarch64"),
+    },
+    Platform {
+        name: "armv7",
+        triple: Some("armv7-unknown-linux-gnueabihf"),
+        about: "Linux on ARM, 32 bits",
+        packages: &[
+            "gcc-arm-linux-gnueabihf",
+            "libc6-dev-armhf-cross",
+            "lld",
+            "qemu-user",
+        ],
+        linker: Some("arm-linux-gnueabihf-gcc"),
+        rustflags: "-Clink-arg=-fuse-ld=lld \
+            -Clink-arg=-Wl,--dynamic-linker=/usr/arm-linux-gnueabihf/lib/ld-linux-armhf.so.3 \
+            -Clink-arg=-Wl,-rpath=/usr/arm-linux-gnueabihf/lib",
+        build_std_rustflags: "",
+        runner: Runner::Qemu("qemu-arm"),
     },
     Platform {
         name: "windows",
@@ -111,6 +130,9 @@ const POLL: Platform = Platform {
 
 /// Where qemu runs programs, once it is needed.
 static NAMESPACE: Mutex<Option<Namespace>> = Mutex::new(None);
+
+/// It takes some ten seconds.
+const BOOT_LIMIT: Duration = Duration::from_secs(300);
 
 /// wine 8 lacks the library from which std takes random numbers.
 const PROCESS_PRNG: &str = "\
@@ -198,7 +220,7 @@ impl Platform {
         }
         match self.runner {
             Runner::Native => Ok(()),
-            Runner::Qemu => {
+            Runner::Qemu(_) => {
                 self.link_lld()?;
                 let mut namespace = NAMESPACE.lock().expect("nobody panics with it");
                 if namespace.is_none() {
@@ -247,7 +269,11 @@ impl Platform {
             let mut boot = Command::new("wine");
             boot.args(["wineboot", "--init"]);
             self.set_run_environment(&mut boot);
-            sh::run(&mut boot)?;
+            let log = self.target().join("wineboot.log");
+            let ended = sh::run_for(&mut boot, BOOT_LIMIT, &log)?;
+            if !ended.is_success() {
+                return Err(format!("wineboot {ended}; see {}", log.display()).into());
+            }
         }
         let source = self.target().join("process_prng.c");
         fs::write(&source, PROCESS_PRNG).context(source.display())?;
@@ -274,7 +300,7 @@ impl Platform {
         };
         command.current_dir(dir).arg(subcommand);
         let mut rustflags = self.rustflags.to_owned();
-        if self.runner == Runner::Qemu {
+        if self.is_emulated() {
             rustflags += &format!(" -Clink-arg=-B{}", self.lld_folder().display());
         }
         if builds_std {
@@ -313,7 +339,7 @@ impl Platform {
     /// The words before a command that take it to where the programs run, in the folder `dir`.
     pub(crate) fn entry(&self, dir: &Path) -> Vec<String> {
         match &*NAMESPACE.lock().expect("nobody panics with it") {
-            Some(namespace) if self.runner == Runner::Qemu => namespace.entry(dir),
+            Some(namespace) if self.is_emulated() => namespace.entry(dir),
             _ => Vec::new(),
         }
     }
@@ -322,7 +348,7 @@ impl Platform {
     pub(crate) fn runner(&self) -> Option<&'static str> {
         match self.runner {
             Runner::Native => None,
-            Runner::Qemu => Some("qemu-aarch64"),
+            Runner::Qemu(program) => Some(program),
             Runner::Wine => Some("wine"),
         }
     }
@@ -341,7 +367,7 @@ impl Platform {
     /// Sets the variables that the runner needs.
     pub(crate) fn set_run_environment(&self, command: &mut Command) {
         match self.runner {
-            Runner::Native | Runner::Qemu => {}
+            Runner::Native | Runner::Qemu(_) => {}
             Runner::Wine => {
                 command
                     .env("WINEPREFIX", self.wine_prefix())
@@ -356,7 +382,7 @@ impl Platform {
     pub(crate) fn end_runner(&self) {
         match self.runner {
             Runner::Native => {}
-            Runner::Qemu => {
+            Runner::Qemu(_) => {
                 drop(NAMESPACE.lock().expect("nobody panics with it").take());
             }
             Runner::Wine => {
@@ -370,7 +396,7 @@ impl Platform {
 
     /// Whether the processor is emulated, which makes programs many times slower.
     pub(crate) fn is_emulated(&self) -> bool {
-        self.runner == Runner::Qemu
+        matches!(self.runner, Runner::Qemu(_))
     }
 
     /// Whether tests can be run as another user.
@@ -380,14 +406,14 @@ impl Platform {
 
     /// Whether it has io_uring, or could have.
     pub(crate) fn may_have_ring(&self) -> bool {
-        !matches!(self.name, "i686" | "windows")
+        !matches!(self.name, "i686" | "armv7" | "windows")
     }
 
     /// What runs its programs, as a table says it.
     pub(crate) fn runner_name(&self) -> &'static str {
         match self.runner {
             Runner::Native => "this machine",
-            Runner::Qemu => "qemu-user",
+            Runner::Qemu(_) => "qemu-user",
             Runner::Wine => "wine",
         }
     }

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, OnceLock};
 
 use super::inline::InlineBackoff;
-use super::sys::{self, FileKind, NoWait};
+use super::sys::{self, FileKind, NoWait, PositionKeeper};
 use super::write_back::WriteBack;
 
 pub(super) struct OpenFile {
@@ -17,6 +17,7 @@ pub(super) struct OpenFile {
     pub(super) inline: InlineBackoff,
     pub(super) nowait_reads: NoWaitSupport,
     pub(super) nowait_writes: NoWaitSupport,
+    pub(super) keeper: PositionKeeper,
     kind: OnceLock<FileKind>,
 }
 
@@ -28,6 +29,7 @@ impl OpenFile {
             inline: InlineBackoff::new(),
             nowait_reads: NoWaitSupport::unknown(),
             nowait_writes: NoWaitSupport::unknown(),
+            keeper: PositionKeeper::new(),
             kind: OnceLock::new(),
         }
     }

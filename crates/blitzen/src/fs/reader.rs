@@ -190,7 +190,7 @@ fn begin_job(file: &Arc<OpenFile>, len: usize) -> ReaderState {
         let mut bytes = vec![0; len];
         let position = file.position();
         let read = match position {
-            Some(offset) => sys::read_blocking_at(&file.std, &mut bytes, offset),
+            Some(offset) => sys::read_blocking_at(&file, &mut bytes, offset),
             None => retry_interrupted(|| (&file.std).read(&mut bytes)),
         };
         let read = read.map(|read| {

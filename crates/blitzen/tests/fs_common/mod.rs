@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
+use blitzen::fs::File;
 use blitzen::runtime::{Builder, IoBackend, Runtime};
 
 /// Long enough that only what never happens runs into it.
@@ -101,6 +102,26 @@ pub(crate) async fn until(what: &str, is_so: impl Fn() -> bool) {
         assert!(std::time::Instant::now() < end, "{what}");
         blitzen::time::sleep(Duration::from_millis(1)).await;
     }
+}
+
+/// Has the system forget the bytes of a file that it has in memory, where it can be told so.
+pub(crate) fn forget(file: &std::fs::File) {
+    // Only what is on the disk can be forgotten.
+    let _ = file.sync_all();
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::fd::AsRawFd;
+        // SAFETY: a descriptor that is open, and numbers.
+        unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+}
+
+/// The reading end of a pipe, as a file.
+pub(crate) fn reading_end(reader: std::io::PipeReader) -> File {
+    #[cfg(unix)]
+    return File::from(std::os::fd::OwnedFd::from(reader));
+    #[cfg(windows)]
+    return File::from(std::os::windows::io::OwnedHandle::from(reader));
 }
 
 pub(crate) fn open_descriptors() -> usize {

@@ -114,6 +114,13 @@ pub(crate) fn pair(poller: &Arc<Poller>) -> (LocalStream, Registration, LocalStr
     (ours, registration, theirs)
 }
 
+/// Turns until `io` is ready for something of `interest`: on Windows an event takes its time.
+pub(crate) fn turn_until_ready(poller: &Poller, io: &Registration, interest: Interest) {
+    while io.ready_now(interest).ready().is_empty() {
+        poller.turn(None).unwrap();
+    }
+}
+
 /// A registered listener on the loopback.
 pub(crate) fn listen(poller: &Arc<Poller>) -> (TcpListener, Registration) {
     let mut listener = TcpListener::bind("127.0.0.1:0".parse().unwrap()).unwrap();

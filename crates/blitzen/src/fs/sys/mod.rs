@@ -21,3 +21,14 @@ cfg_select! {
         pub(super) use uncached::*;
     }
 }
+
+cfg_select! {
+    windows => {
+        mod moving_position;
+        pub(super) use moving_position::*;
+    }
+    _ => {
+        mod fixed_position;
+        pub(super) use fixed_position::*;
+    }
+}

@@ -25,12 +25,9 @@ pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) ->
 }
 
 /// Reads at an offset, and leaves the position alone.
-pub(crate) fn read_blocking_at(file: &StdFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
-    let read = retry_interrupted(|| read_once(file, room, offset));
-    // On Windows a read at an offset moves the position.
-    #[cfg(windows)]
-    io::Seek::seek(&mut { file }, io::SeekFrom::Start(offset))?;
-    read
+pub(crate) fn read_blocking_at(file: &OpenFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
+    let read = || retry_interrupted(|| read_once(&file.std, room, offset));
+    file.keeper.keep(&file.std, read)
 }
 
 /// A read-ahead into the page cache, whose result is discarded.
@@ -51,7 +48,7 @@ pub(crate) fn read_ahead(file: &Arc<OpenFile>, len: usize) -> Option<ReadAhead> 
     }
     let offset = file.position()?;
     let file = file.clone();
-    let job = move || drop(read_blocking_at(&file.std, &mut vec![0; len], offset));
+    let job = move || drop(read_blocking_at(&file, &mut vec![0; len], offset));
     Some(ReadAhead(op::spawn_on_pool(job, false)))
 }
 
@@ -125,8 +122,9 @@ where
     F: FnOnce(&StdFile, &mut B) -> io::Result<usize> + Send + 'static,
 {
     fn block(mut self) -> Outcome<B> {
-        let done = (self.act)(&self.file.std, &mut self.buffer);
-        (done, self.buffer)
+        let std = &self.file.std;
+        let act = || (self.act)(std, &mut self.buffer);
+        (self.file.keeper.keep(std, act), self.buffer)
     }
 
     fn refuse(self, error: io::Error) -> Outcome<B> {
@@ -134,7 +132,8 @@ where
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
-        self.writes.then_some(&*self.file)
+        // On Windows a read moves the position for a while.
+        (self.writes || cfg!(windows)).then_some(&*self.file)
     }
 }
 

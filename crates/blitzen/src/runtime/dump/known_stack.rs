@@ -55,14 +55,39 @@ impl KnownStacks {
 /// The return addresses of the calling thread's stack; `None` where they cannot be had without
 /// names.
 pub(super) fn return_addresses() -> Option<Vec<usize>> {
-    // On 32-bit ARM the instruction pointer of a frame has no function to ask.
     cfg_select! {
-        all(unix, not(target_arch = "arm")) => { Some(unwind::return_addresses()) }
+        any(unix, windows) => { Some(unwind::return_addresses()) }
         _ => { None }
     }
 }
 
-#[cfg(all(unix, not(target_arch = "arm")))]
+#[cfg(windows)]
+mod unwind {
+    use windows_sys::Win32::System::Diagnostics::Debug::RtlCaptureStackBackTrace;
+
+    pub(super) fn return_addresses() -> Vec<usize> {
+        let mut addresses = vec![0_usize; 64];
+        loop {
+            let room = addresses.len();
+            // SAFETY: there is room for so many addresses; a hash is not asked for.
+            let count = unsafe {
+                RtlCaptureStackBackTrace(
+                    0,
+                    room as u32,
+                    addresses.as_mut_ptr().cast(),
+                    std::ptr::null_mut(),
+                )
+            };
+            if usize::from(count) < room {
+                addresses.truncate(count.into());
+                return addresses;
+            }
+            addresses.resize(2 * room, 0);
+        }
+    }
+}
+
+#[cfg(unix)]
 mod unwind {
     use std::ffi::{c_int, c_void};
 
@@ -74,7 +99,37 @@ mod unwind {
     // The unwinder that std brings along.
     unsafe extern "C" {
         fn _Unwind_Backtrace(on_frame: OnFrame, argument: *mut c_void) -> c_int;
+        #[cfg(not(target_arch = "arm"))]
         fn _Unwind_GetIP(frame: *mut c_void) -> usize;
+        #[cfg(target_arch = "arm")]
+        fn _Unwind_VRS_Get(
+            frame: *mut c_void,
+            class: c_int,
+            register: u32,
+            representation: c_int,
+            value: *mut c_void,
+        ) -> c_int;
+    }
+
+    /// Returns the instruction pointer of a frame. On 32-bit ARM it has no function of its own: it is
+    /// register 15 of the core (class 0), as an unsigned integer (representation 0).
+    ///
+    /// # Safety
+    /// `frame` is that of the unwinder, during its call.
+    unsafe fn instruction_pointer(frame: *mut c_void) -> usize {
+        cfg_select! {
+            target_arch = "arm" => {
+                let mut address = 0_usize;
+                // SAFETY: the caller upholds the contract for `frame`; a register has the size of
+                // `address`.
+                unsafe { _Unwind_VRS_Get(frame, 0, 15, 0, (&raw mut address).cast()) };
+                address
+            }
+            _ => {
+                // SAFETY: the caller upholds the same contract.
+                unsafe { _Unwind_GetIP(frame) }
+            }
+        }
     }
 
     pub(super) fn return_addresses() -> Vec<usize> {
@@ -89,7 +144,7 @@ mod unwind {
         // SAFETY: the unwinder passes on the pointer of `return_addresses`, whose vector is alive.
         let addresses = unsafe { &mut *addresses.cast::<Vec<usize>>() };
         // SAFETY: `frame` is that of the unwinder, during its call.
-        addresses.push(unsafe { _Unwind_GetIP(frame) });
+        addresses.push(unsafe { instruction_pointer(frame) });
         NO_REASON
     }
 }
@@ -114,7 +169,7 @@ mod tests {
         assert_eq!(ask(false), (true, 2), "it is known");
     }
 
-    #[cfg(all(unix, not(target_arch = "arm")))]
+    #[cfg(any(unix, windows))]
     #[test]
     fn the_same_place_has_the_same_stack() {
         #[inline(never)]
