@@ -851,6 +851,32 @@ mod model {
         });
     }
 
+    #[test]
+    fn a_sender_sees_what_the_receiver_did_that_expected_another_one() {
+        loom::model(|| {
+            let done = Arc::new(AccessCheck::new());
+            let (tx, mut rx) = channel(1);
+            tx.try_send(1).unwrap();
+            {
+                let mut queued = pin!(tx.send(2));
+                assert!(poll_once(queued.as_mut()).is_pending());
+                assert_eq!(rx.try_recv(), Ok(1)); // it expects a sender from now on
+                assert!(poll_once(queued.as_mut()).is_ready());
+            }
+            let sender = thread::spawn({
+                let done = done.clone();
+                move || {
+                    if tx.try_send(3).is_ok() {
+                        done.read();
+                    }
+                }
+            });
+            done.write();
+            assert_eq!(rx.try_recv(), Ok(2));
+            sender.join().unwrap();
+        });
+    }
+
     /// As the model of the blocks, with the counters of these channels.
     fn check_blocks(
         send: impl Fn(u32) + Clone + Send + 'static,
