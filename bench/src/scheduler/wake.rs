@@ -3,11 +3,17 @@
 //! It would lie if a task were not parked yet (all have returned `Pending` and left
 //! their waker before the clock starts), or if the tasks' own bookkeeping were
 //! shared between the cores (see [`Countdown`] and [`Striped`]).
+//!
+//! The floor is two bare threads with as many blocks of memory: one marks each block and hands its
+//! address over, the other marks it again and frees it. That is the least that waking a task on
+//! another core takes.
 
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use crate::kit::{Countdown, Signal, Striped, wait_until_others_sleep};
 use crate::probe::{Cost, Probe, Region};
@@ -22,6 +28,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             each_runtime!(wake_outside),
         )
+        .floor("threads", hand_over)
         .target(OverTokio(2.5)),
         Row::new(
             "wake_inside",
@@ -30,6 +37,7 @@ pub(crate) fn rows() -> Vec<Row> {
             each_runtime!(wake_inside),
         )
         .counted(2_000)
+        .floor("threads", hand_over)
         .target(OverTokio(2.5)),
     ]
 }
@@ -104,6 +112,48 @@ fn wake_inside<R: Rt>(probe: &mut Probe) {
             let parked_tasks = ParkedTasks::spawn::<R>(n);
             parked_tasks.parked.wait().await;
             parked_tasks.wake_all().await
+        })
+    });
+}
+
+/// What stands for a task of the floor: as large, and made and freed in the same way.
+struct Block {
+    mark: AtomicU64,
+    _rest: [u64; 13],
+}
+
+fn hand_over(probe: &mut Probe) {
+    probe.time(|n| {
+        let blocks: Vec<Box<Block>> = thread::spawn(move || {
+            let block = |_| {
+                Box::new(Block {
+                    mark: AtomicU64::new(1),
+                    _rest: [0; 13],
+                })
+            };
+            (0..n).map(block).collect()
+        })
+        .join()
+        .expect("it only allocates");
+        let queue = Mutex::new(Vec::new());
+        thread::scope(|threads| {
+            let region = Region::begin();
+            let taker = threads.spawn(|| {
+                let mut ended = 0;
+                while ended < n {
+                    let taken: Vec<Box<Block>> = mem::take(&mut *queue.lock().expect("no panic"));
+                    ended += taken.len() as u64;
+                    for block in taken {
+                        assert_eq!(block.mark.fetch_add(1, AcqRel), 2, "marked by the other");
+                    }
+                }
+                ended
+            });
+            for block in blocks {
+                block.mark.fetch_add(1, AcqRel);
+                queue.lock().expect("no panic").push(block);
+            }
+            region.end(taker.join().expect("marks are as they should be"))
         })
     });
 }

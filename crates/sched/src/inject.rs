@@ -2,7 +2,7 @@
 //! overflows from their rings: cut into shards, so that no two producers need
 //! share a lock.
 //!
-//! I1. A shard's `len` is written under its lock only.
+//! I1. A shard's `len` and counters are written under its lock only.
 //! I2. A closed shard refuses what is pushed: such tasks are late ([`LateTasks`]).
 //!
 //! [`LateTasks`]: crate::late_tasks::LateTasks
@@ -10,9 +10,10 @@
 use std::cell::Cell;
 use std::ptr::NonNull;
 
+use blitzen_observe::Counter;
 use blitzen_task::{Header, Runnable};
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::Mutex;
+use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
@@ -30,6 +31,17 @@ pub(crate) struct Inject {
 struct InjectShard {
     queue: Mutex<TaskQueue>,
     len: AtomicUsize,
+    /// Tasks that were spawned outside the workers.
+    spawned: Counter,
+    /// Tasks that came from outside the workers, spawned or woken.
+    scheduled: Counter,
+}
+
+/// Why a task comes from outside the workers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Arrival {
+    Spawned,
+    Woken,
 }
 
 /// Tasks linked through their headers.
@@ -88,6 +100,30 @@ impl TaskQueue {
     }
 }
 
+impl InjectShard {
+    #[inline]
+    fn push_all(
+        &self,
+        mut queue: MutexGuard<'_, TaskQueue>,
+        tasks: impl IntoIterator<Item = Runnable>,
+        refuse: impl FnMut(Runnable),
+    ) {
+        if queue.closed {
+            drop(queue);
+            tasks.into_iter().for_each(refuse); // I2
+            return;
+        }
+        let mut len = self.len.load(Relaxed); // I1
+        for task in tasks {
+            queue.push(task);
+            len += 1;
+        }
+        // Relaxed: the fences of the idle protocol order it. A worker that looks
+        // before it sleeps sees that there is something.
+        self.len.store(len, Relaxed);
+    }
+}
+
 impl Inject {
     /// An empty queue for `workers` workers.
     pub(crate) fn new(workers: usize) -> Self {
@@ -96,6 +132,8 @@ impl Inject {
             Padded(InjectShard {
                 queue: Mutex::new(TaskQueue::new()),
                 len: AtomicUsize::new(0),
+                spawned: Counter::new(),
+                scheduled: Counter::new(),
             })
         };
         Self {
@@ -113,9 +151,23 @@ impl Inject {
         &self.shards[shard & (self.shards.len() - 1)]
     }
 
-    /// Adds a task; calls `refuse` with it if the queue is closed (I2).
-    pub(crate) fn push(&self, shard: usize, task: Runnable, refuse: impl FnMut(Runnable)) {
-        self.push_all(shard, [task], refuse);
+    /// Adds a task from outside the workers, and counts it; calls `refuse` with it if the queue is
+    /// closed (I2).
+    #[inline]
+    pub(crate) fn push(
+        &self,
+        shard: usize,
+        task: Runnable,
+        arrival: Arrival,
+        refuse: impl FnMut(Runnable),
+    ) {
+        let shard = self.shard(shard);
+        let queue = shard.queue.lock();
+        shard.scheduled.bump(); // I1
+        if arrival == Arrival::Spawned {
+            shard.spawned.bump();
+        }
+        shard.push_all(queue, [task], refuse);
     }
 
     /// Adds tasks in one go; calls `refuse` with each if the queue is closed (I2).
@@ -126,20 +178,18 @@ impl Inject {
         refuse: impl FnMut(Runnable),
     ) {
         let shard = self.shard(shard);
-        let mut queue = shard.queue.lock();
-        if queue.closed {
-            drop(queue);
-            tasks.into_iter().for_each(refuse); // I2
-            return;
-        }
-        let mut len = shard.len.load(Relaxed); // I1
-        for task in tasks {
-            queue.push(task);
-            len += 1;
-        }
-        // Relaxed: the fences of the idle protocol order it. A worker that looks
-        // before it sleeps sees that there is something.
-        shard.len.store(len, Relaxed);
+        shard.push_all(shard.queue.lock(), tasks, refuse);
+    }
+
+    /// How many tasks have come from outside the workers, and how many of them were spawned there.
+    pub(crate) fn arrivals(&self) -> (u64, u64) {
+        let shards = self.shards.iter();
+        shards.fold((0, 0), |(scheduled, spawned), shard| {
+            (
+                scheduled + shard.scheduled.get(),
+                spawned + shard.spawned.get(),
+            )
+        })
     }
 
     /// How many tasks wait; a guess, since they come and go.
@@ -261,7 +311,7 @@ mod tests {
         let tasks = Tasks::new();
         let inject = Inject::new(1);
         for _ in 0..10 {
-            inject.push(0, tasks.next(), Runnable::forget);
+            inject.push(0, tasks.next(), Arrival::Woken, Runnable::forget);
         }
         assert_eq!(inject.len(), 10);
         let mut order = Vec::new();
@@ -291,13 +341,13 @@ mod tests {
                 let next = Cell::new(worker);
                 for starved in 0..inject.shards() {
                     while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
-                    inject.push(starved, tasks.next(), Runnable::forget);
+                    inject.push(starved, tasks.next(), Arrival::Woken, Runnable::forget);
                     let waiting = *tasks.ids().last().unwrap();
                     let mut fetches = 0;
                     let mut has_come = false;
                     while !has_come {
                         for other in (0..inject.shards()).filter(|&shard| shard != starved) {
-                            inject.push(other, tasks.next(), Runnable::forget);
+                            inject.push(other, tasks.next(), Arrival::Woken, Runnable::forget);
                         }
                         inject.fetch(&next, 64, |task| {
                             has_come |= id(&task) == waiting;
@@ -339,9 +389,9 @@ mod tests {
     fn a_closed_queue_forgets_what_comes() {
         let tasks = Tasks::new();
         let inject = Inject::new(2);
-        inject.push(0, tasks.next(), Runnable::forget);
+        inject.push(0, tasks.next(), Arrival::Woken, Runnable::forget);
         assert_eq!(inject.close().len(), 1);
-        inject.push(1, tasks.next(), Runnable::forget);
+        inject.push(1, tasks.next(), Arrival::Woken, Runnable::forget);
         assert_eq!(inject.fetch(&Cell::new(0), 64, drop), 0);
         tasks.close();
     }
@@ -361,8 +411,8 @@ mod model {
             let producer = thread::spawn({
                 let (tasks, inject) = (tasks.clone(), inject.clone());
                 move || {
-                    inject.push(0, tasks.next(), Runnable::forget);
-                    inject.push(0, tasks.next(), Runnable::forget);
+                    inject.push(0, tasks.next(), Arrival::Woken, Runnable::forget);
+                    inject.push(0, tasks.next(), Arrival::Woken, Runnable::forget);
                 }
             });
             let fetch = |seen: &mut Vec<u64>| {
@@ -387,7 +437,7 @@ mod model {
             let inject = Arc::new(Inject::new(1));
             let producer = thread::spawn({
                 let (tasks, inject) = (tasks.clone(), inject.clone());
-                move || inject.push(0, tasks.next(), Runnable::forget)
+                move || inject.push(0, tasks.next(), Arrival::Woken, Runnable::forget)
             });
             let queued = inject.close();
             producer.join().unwrap();

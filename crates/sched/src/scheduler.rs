@@ -23,7 +23,7 @@ use crate::current;
 use crate::dispatch::{GroupSet, RouteTable};
 use crate::handoff::Handoff;
 use crate::idle::Idle;
-use crate::inject::Inject;
+use crate::inject::{Arrival, Inject};
 use crate::late_tasks::LateTasks;
 use crate::lifo::Lifo;
 use crate::monitor::{Monitor, MonitorState, Need, Progress, StuckWorker};
@@ -343,13 +343,12 @@ impl Scheduler {
             match worker {
                 Some(worker) => worker.push_spawned(task),
                 None => {
-                    task_shard.submitted.add_shared(1);
                     self.ensure_started();
                     let shard = index - self.workers();
                     if !self.observation.switches().is_empty() {
                         self.observe_outside(shard, &task, true);
                     }
-                    self.push_outside(shard, task);
+                    self.push_outside(shard, task, Arrival::Spawned);
                 }
             }
             (handle, None)
@@ -391,7 +390,7 @@ impl Scheduler {
         if !self.observation.switches().is_empty() {
             self.observe_outside(shard, &task, false);
         }
-        self.push_outside(shard, task);
+        self.push_outside(shard, task, Arrival::Woken);
     }
 
     /// Observes a task that a thread which is no worker has spawned, or woken.
@@ -416,11 +415,9 @@ impl Scheduler {
         }
     }
 
-    fn push_outside(&self, shard: usize, task: Runnable) {
-        let task_shard = &self.task_shards[(self.workers() + shard) * SHARDS_PER_WORKER];
-        task_shard.scheduled.add_shared(1);
+    fn push_outside(&self, shard: usize, task: Runnable, arrival: Arrival) {
         self.inject
-            .push(shard, task, |refused| self.refuse(refused));
+            .push(shard, task, arrival, |refused| self.refuse(refused));
         self.notify();
     }
 
@@ -640,16 +637,14 @@ impl Scheduler {
             .iter()
             .map(|shared| shared.counters.read())
             .collect();
-        stats.remote_submitted = self
+        let (scheduled, spawned) = self.inject.arrivals();
+        let on_dispatchers: u64 = self
             .task_shards
             .iter()
             .map(|task_shard| task_shard.submitted.get())
             .sum();
-        stats.remote_schedules = self
-            .task_shards
-            .iter()
-            .map(|task_shard| task_shard.scheduled.get())
-            .sum();
+        stats.remote_schedules = scheduled;
+        stats.remote_submitted = spawned + on_dispatchers;
         stats.monitor_rescues = self.monitor.rescues.get();
         stats.alive_tasks = self.alive_tasks();
         stats.global_queue_depth = self.global_queue_depth();

@@ -18,10 +18,8 @@ use crate::world::TaskInfo;
 /// One shard of a scheduler's tasks.
 pub(crate) struct TaskShard {
     pub(crate) owned: OwnedTasks,
-    /// Tasks spawned here from outside the workers.
+    /// Tasks spawned on a dispatcher.
     pub(crate) submitted: Counter,
-    /// Tasks that came to the injection queue through its shard of that queue.
-    pub(crate) scheduled: Counter,
     /// One reference for each task, and one until the scheduler has shut down.
     references: OwnerCount<Scheduler>,
 }
@@ -31,7 +29,6 @@ impl TaskShard {
         Self {
             owned: OwnedTasks::new(),
             submitted: Counter::new(),
-            scheduled: Counter::new(),
             references: OwnerCount::new(),
         }
     }

@@ -1573,6 +1573,7 @@ pub fn defer(waker: &Waker) -> bool {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use crate::inject::Arrival;
     use crate::scheduler::Config;
     use crate::testing::{StillWorld, Tasks, id};
 
@@ -1594,7 +1595,7 @@ mod tests {
         let injected_id = id(&injected);
         scheduler
             .inject
-            .push(0, injected, |_| unreachable!("it is open"));
+            .push(0, injected, Arrival::Woken, |_| unreachable!("it is open"));
         let next_id = || {
             let task = worker.next_task()?;
             let id = id(&task);
