@@ -13,9 +13,9 @@ use std::ptr::NonNull;
 use blitzen_observe::Counter;
 use blitzen_task::{Header, Runnable};
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::{Mutex, MutexGuard};
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::{Mutex, MutexGuard};
 
 use crate::pace::share_of;
 
