@@ -151,6 +151,11 @@ impl Inject {
         &self.shards[shard & (self.shards.len() - 1)]
     }
 
+    /// Whether both indices stand for the same shard.
+    fn is_shard(&self, index: usize, other: usize) -> bool {
+        std::ptr::eq(self.shard(index), self.shard(other))
+    }
+
     /// Adds a task from outside the workers, and counts it; calls `refuse` with it if the queue is
     /// closed (I2).
     #[inline]
@@ -257,36 +262,55 @@ impl Inject {
 
 /// With which shard a worker begins to look for tasks.
 ///
-/// Mostly with its own: what has overflowed there is still in the cache of its processor. But one
-/// fetch in [`OWN_FETCHES`] begins with another shard, each in its turn, so that none starves.
+/// It takes three batches of four from its own shard: what has overflowed there is still in the cache
+/// of its processor. Every fourth batch is from another shard, each in its turn, and single tasks
+/// are taken from all shards in turn: so none starves, also if its worker is stuck, or if no worker
+/// has it as its own.
 #[derive(Debug)]
 pub(crate) struct InjectTurns {
     own: usize,
-    /// The shard that has its turn next.
-    next: Cell<usize>,
-    fetches: Cell<u32>,
+    /// The shard from which to take a single task next.
+    next_single: Cell<usize>,
+    /// The other shard from which to take a batch next.
+    next_other: Cell<usize>,
+    /// How many batches are to come before one from another shard.
+    own_batches: Cell<u32>,
 }
 
-/// How many fetches there are for each that begins with another shard.
-const OWN_FETCHES: u32 = 4;
+/// How many batches in a row are from the worker's own shard.
+const OWN_BATCHES: u32 = 3;
 
 impl InjectTurns {
     /// The turns of a worker.
     pub(crate) fn new(worker: usize) -> Self {
         Self {
             own: worker,
-            next: Cell::new(worker),
-            fetches: Cell::new(0),
+            next_single: Cell::new(worker),
+            next_other: Cell::new(worker + 1),
+            own_batches: Cell::new(0),
         }
     }
 
     /// [Fetches](Inject::fetch) from the shard that has its turn.
+    ///
+    /// Single tasks and batches have turns of their own: a busy worker fetches them in a fixed
+    /// pattern, in which a shard might otherwise have its turn for single tasks only.
     pub(crate) fn fetch(&self, inject: &Inject, most: usize, each: impl FnMut(Runnable)) -> usize {
-        let fetches = self.fetches.get();
-        self.fetches.set((fetches + 1) % OWN_FETCHES);
-        match fetches {
-            0 => inject.fetch(&self.next, most, each),
-            _ => inject.fetch(&Cell::new(self.own), most, each),
+        if most == 1 {
+            return inject.fetch(&self.next_single, 1, each);
+        }
+        match self.own_batches.get() {
+            0 => {
+                self.own_batches.set(OWN_BATCHES);
+                if inject.is_shard(self.next_other.get(), self.own) {
+                    self.next_other.set(self.own + 1);
+                }
+                inject.fetch(&self.next_other, most, each)
+            }
+            left => {
+                self.own_batches.set(left - 1);
+                inject.fetch(&Cell::new(self.own), most, each)
+            }
         }
     }
 }
@@ -304,6 +328,7 @@ impl Drop for Inject {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use crate::pace::BUSY_BATCH;
     use crate::testing::{Tasks, id};
 
     #[test]
@@ -362,26 +387,48 @@ mod tests {
         }
     }
 
+    /// How many tasks of each shard a worker has taken after some rounds of what a busy one does: one
+    /// batch, then single tasks. No shard ever runs empty.
+    fn taken_by_shard(workers: usize, rounds: usize, singles: usize) -> Vec<usize> {
+        let tasks = Tasks::new();
+        let inject = Inject::new(workers);
+        let turns = InjectTurns::new(1);
+        let mut taken = vec![0; inject.shards()];
+        let filled = 2 * BUSY_BATCH * workers;
+        for _ in 0..rounds {
+            for fetch in 0..=singles {
+                for (shard, taken) in taken.iter_mut().enumerate() {
+                    let missing = filled - inject.shards[shard].len.load(Relaxed);
+                    *taken += missing;
+                    let more = (0..missing).map(|_| tasks.next());
+                    inject.push_all(shard, more, Runnable::forget);
+                }
+                turns.fetch(&inject, if fetch == 0 { BUSY_BATCH } else { 1 }, drop);
+            }
+        }
+        while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+        taken.iter().map(|taken| taken - filled).collect()
+    }
+
     #[test]
     fn a_worker_mostly_takes_from_its_own_shard_and_from_each_other_in_turn() {
-        for workers in [2, 6, 12] {
-            let tasks = Tasks::new();
-            let inject = Inject::new(workers);
-            let fetches = inject.shards() * OWN_FETCHES as usize;
-            for shard in 0..inject.shards() {
-                inject.push_all(shard, (0..fetches).map(|_| tasks.next()), Runnable::forget);
+        for workers in [2, 3, 6, 12] {
+            for singles in [0, 3, 7] {
+                let shards = Inject::new(workers).shards();
+                let others = shards - 1;
+                let taken = taken_by_shard(workers, 40 * others, singles);
+                for (shard, &taken) in taken.iter().enumerate() {
+                    // Each other shard has had ten of the batches that are not of the own.
+                    let (low, high) = match shard {
+                        1 => (29 * others * BUSY_BATCH, usize::MAX),
+                        _ => (9 * BUSY_BATCH, 50 * BUSY_BATCH),
+                    };
+                    assert!(
+                        (low..high).contains(&taken),
+                        "{taken} of shard {shard}, {workers} workers, {singles} single tasks"
+                    );
+                }
             }
-            let turns = InjectTurns::new(1);
-            for _ in 0..fetches {
-                assert_eq!(turns.fetch(&inject, 1, drop), 1);
-            }
-            for (index, shard) in inject.shards.iter().enumerate() {
-                let taken = fetches - shard.len.load(Relaxed);
-                let turns_of_own = fetches - inject.shards() + 1;
-                let expected = if index == 1 { turns_of_own } else { 1 };
-                assert_eq!(taken, expected, "shard {index} of {workers} workers");
-            }
-            while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
         }
     }
 
