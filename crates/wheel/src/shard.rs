@@ -94,7 +94,7 @@ struct OpenRuntime {
 pub struct Closed;
 
 impl TimerShard {
-    /// Creates a closed shard. It is some ten kibibytes: box it.
+    /// Creates a closed shard. It is some twelve kibibytes: box it.
     ///
     /// ```
     /// let shard = Box::new(blitzen_wheel::TimerShard::new());

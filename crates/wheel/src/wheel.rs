@@ -24,7 +24,8 @@
 //! W4. Of all that is in the wheel, nothing is due before the `earliest` of the first slot
 //!     (by P3 and W2).
 //!
-//! W5. `behind` is an entry of the slot or nothing, and at most [`AHEAD`] entries follow it.
+//! W5. `behind` is an entry of the slot or nothing, and fewer than [`AHEAD`] entries follow it, at most
+//!     `added_since`.
 //!
 //! `elapsed` may therefore move up to the `earliest` of the first slot and no further; and,
 //! without breaking P4, if that slot is emptied on reaching its first tick.
@@ -67,7 +68,7 @@ struct WheelSlot<T> {
     /// W3. Without meaning while the slot is empty.
     earliest: u64,
     is_attained: bool,
-    /// How many entries were added after `behind`.
+    /// W5. How many entries were added after `behind`; some may have left.
     added_since: u8,
     /// W5. The next entry to note which one comes that much later.
     behind: Option<EntryPtr<T>>,
@@ -84,11 +85,13 @@ const COMPARED: usize = 64;
 // SAFETY: a wheel owns no `T`. It reads and writes the links and metas of its entries, which E2
 // allows to the holder of the wheel, on any thread.
 unsafe impl<T: Send> Send for Wheel<T> {}
+// SAFETY: a shared wheel only reads numbers of its own.
+unsafe impl<T: Send> Sync for Wheel<T> {}
 
 impl<T> Wheel<T> {
     /// Creates an empty wheel, at tick 0.
     ///
-    /// It is some ten kibibytes of slots, in place: box it, or put it where it will stay.
+    /// It is some twelve kibibytes of slots, in place: box it, or put it where it will stay.
     ///
     /// ```
     /// use blitzen_wheel::Wheel;
@@ -556,6 +559,7 @@ impl<T> WheelSlot<T> {
         if self.behind == Some(link) {
             // SAFETY: it is in this list.
             self.behind = unsafe { self.entries.after(link) }; // W5
+            self.added_since = self.added_since.saturating_sub(1);
         }
         // SAFETY: it is in this list.
         unsafe { self.entries.remove(link) };
@@ -846,7 +850,7 @@ mod tests {
                 };
             });
             assert_eq!(after.is_some(), slot.behind.is_some(), "it is in the slot");
-            assert!(after.is_none_or(|after| after < AHEAD));
+            assert!(after.is_none_or(|after| after < AHEAD && after <= slot.added_since));
         }
     }
 
