@@ -17,7 +17,8 @@ pub(super) fn write_small_at_once(
     let len = bufs
         .iter()
         .fold(0, |len: usize, buf| len.saturating_add(buf.len()));
-    if bufs.len() < 2 || len > MAX_LEN {
+    // A send of nothing reports what a write of nothing does not, such as an end of the stream.
+    if bufs.len() < 2 || len == 0 || len > MAX_LEN {
         return socket.write_vectored(bufs);
     }
     let mut room = [MaybeUninit::uninit(); MAX_LEN];
@@ -101,5 +102,10 @@ mod tests {
     fn one_buffer_or_none_goes_to_the_system_as_it_is() {
         assert_eq!(write(&[b"alone"], 100).1.calls, ["write_vectored"]);
         assert_eq!(write(&[], 100).1.calls, ["write_vectored"]);
+    }
+
+    #[test]
+    fn empty_buffers_go_to_the_system_as_they_are() {
+        assert_eq!(write(&[b"", b""], 100).1.calls, ["write_vectored"]);
     }
 }
