@@ -39,10 +39,11 @@ impl Contention {
     #[cold]
     fn read(&self, now_ns: u64, preemptions: u64) {
         let periods = now_ns.saturating_sub(self.read_ns.replace(now_ns)) / PERIOD_NS;
-        // Another thread runs the worker if the count is lower.
+        // Another thread runs the worker if the count is lower; if it is higher, for once too many
+        // are counted.
         let more = preemptions.saturating_sub(self.preemptions.replace(preemptions));
         if more >= PREEMPTIONS.saturating_mul(periods) {
-            self.held_until_ns.set(now_ns + HOLD_NS);
+            self.held_until_ns.set(now_ns.saturating_add(HOLD_NS));
         }
         self.is_contended.set(now_ns < self.held_until_ns.get());
     }

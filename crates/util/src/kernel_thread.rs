@@ -42,6 +42,31 @@ pub fn preemptions() -> u64 {
     0
 }
 
+/// Returns how much processor time the calling thread has used, in nanoseconds; `None` where that
+/// is unknown.
+///
+/// ```
+/// use blitzen_util::kernel_thread::processor_ns;
+///
+/// let before = processor_ns();
+/// assert!(processor_ns() >= before);
+/// ```
+pub fn processor_ns() -> Option<u64> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        let mut time = std::mem::MaybeUninit::<libc::timespec>::zeroed();
+        // SAFETY: `time` has room for what the call writes.
+        let failed =
+            unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, time.as_mut_ptr()) } != 0;
+        // SAFETY: all zeros is a valid value, and the call has written the rest.
+        let time = unsafe { time.assume_init() };
+        let seconds = u64::try_from(time.tv_sec).ok().filter(|_| !failed)?;
+        Some(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    None
+}
+
 /// How long a thread has had a processor, and could have run without one, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorTimes {

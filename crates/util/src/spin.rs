@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::kernel_thread::processor_ns;
 use crate::spin_policy::{LIMIT_NS, SpinPolicy};
 
 /// A look and an offer of the processor take less; if they take longer, another thread has run.
@@ -203,6 +204,24 @@ impl Spin {
         if self.permit.is_some() {
             self.policy.note_source();
         }
+    }
+
+    /// Runs `sleep`, in which the thread sleeps, and now and then measures what that costs.
+    ///
+    /// ```
+    /// # use blitzen_util::spin::Spin;
+    /// assert_eq!(Spin::new(None).sleep(|| 7), 7);
+    /// ```
+    pub fn sleep<T>(&self, sleep: impl FnOnce() -> T) -> T {
+        let is_measured = self.permit.is_some() && self.policy.begin_sleep();
+        let began_ns = is_measured.then(processor_ns).flatten();
+        let slept = sleep();
+        if let Some(began_ns) = began_ns
+            && let Some(now_ns) = processor_ns()
+        {
+            self.policy.end_sleep(now_ns.saturating_sub(began_ns));
+        }
+        slept
     }
 
     /// Ends a wait whose time was up. How long it took says nothing of how long events take, but a

@@ -10,9 +10,14 @@
 //! its last waits brought little more than one event each. A new source counts as an event: where
 //! connections come and go, a sleeper finds several of them behind one event of the listener.
 //!
+//! What a sleep costs differs much between machines: some of the processor time of sleeps is
+//! measured. A spin that has found an event of a source, but has taken longer than one and a half
+//! sleeps cost, counts as one in vain. Spins for what other threads of the process do are not
+//! judged by that: while both sides spin, they answer each other at once.
+//!
 //! Only the owner uses it, but for the count of new sources.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::backoff::Backoff;
 
@@ -35,6 +40,11 @@ const FEW_EVENTS: u64 = ONE_EVENT * 3 / 2;
 /// What a wait with many events counts for, so that one does not outweigh many others.
 const MANY_EVENTS: u64 = ONE_EVENT * 8;
 
+/// So many sleeps are measured first, and then one of [`SLEEPS_PER_MEASUREMENT`]: reading the
+/// processor time of a thread is a system call.
+const FIRST_MEASURED: u32 = 8;
+const SLEEPS_PER_MEASUREMENT: u32 = 64;
+
 /// A thread's past waits.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
@@ -46,6 +56,9 @@ pub(crate) struct SpinPolicy {
     new_sources: AtomicU64,
     /// At most 1,024 waits go by without a spin.
     backoff: Backoff<1024>,
+    sleeps: AtomicU32,
+    /// The average of how much processor time the measured sleeps took; 0 before the first.
+    sleep_cost_ns: AtomicU64,
 }
 
 impl SpinPolicy {
@@ -55,6 +68,8 @@ impl SpinPolicy {
             recent_events: AtomicU64::new(ONE_EVENT),
             new_sources: AtomicU64::new(0),
             backoff: Backoff::new(),
+            sleeps: AtomicU32::new(0),
+            sleep_cost_ns: AtomicU64::new(0),
         }
     }
 
@@ -75,9 +90,35 @@ impl SpinPolicy {
         self.backoff.fail();
     }
 
+    /// Counts a sleep that begins; returns whether to measure it.
+    pub(crate) fn begin_sleep(&self) -> bool {
+        let sleeps = self.sleeps.load(Relaxed).wrapping_add(1);
+        self.sleeps.store(sleeps, Relaxed);
+        sleeps <= FIRST_MEASURED || sleeps.is_multiple_of(SLEEPS_PER_MEASUREMENT)
+    }
+
+    /// Notes that a sleep took so much processor time.
+    pub(crate) fn end_sleep(&self, processor_ns: u64) {
+        let cost_ns = processor_ns.clamp(1, LIMIT_NS);
+        let average_ns = match self.sleep_cost_ns.load(Relaxed) {
+            0 => cost_ns,
+            average_ns => (average_ns * 7 + cost_ns) / 8,
+        };
+        self.sleep_cost_ns.store(average_ns, Relaxed);
+    }
+
+    /// Whether a spin that has brought events has cost no more than a sleep, about.
+    fn has_paid(&self, ns: u64, events: usize) -> bool {
+        match self.sleep_cost_ns.load(Relaxed) {
+            0 => true,
+            cost_ns => events == 0 || ns <= cost_ns + cost_ns / 2,
+        }
+    }
+
     /// Notes that a wait took `ns` and brought that many events. If it started with a spin,
     /// `spin_found` says whether the spin paid.
     pub(crate) fn end_wait(&self, ns: u64, events: usize, spin_found: Option<bool>) {
+        let has_paid = self.has_paid(ns, events);
         // Loaded first: nearly always there is none.
         let new_sources = match self.new_sources.load(Relaxed) {
             0 => 0,
@@ -90,8 +131,8 @@ impl SpinPolicy {
         let average_ns = (self.recent_ns.load(Relaxed) * 3 + ns.min(LONG_NS)) / 4;
         self.recent_ns.store(average_ns, Relaxed);
         match spin_found {
-            Some(true) => self.backoff.succeed(),
-            Some(false) => self.backoff.fail(),
+            Some(true) if has_paid => self.backoff.succeed(),
+            Some(_) => self.backoff.fail(),
             None => {}
         }
     }
@@ -140,6 +181,47 @@ mod tests {
         assert!(!policy.begin_wait());
         (0..20).for_each(|_| policy.end_wait(1_000, 1, None));
         assert!(policy.begin_wait());
+    }
+
+    /// How many of 10,000 waits start with a spin, each of which finds so many events after `ns`.
+    fn spins_that_find(policy: &SpinPolicy, ns: u64, events: usize) -> u32 {
+        let mut spins = 0;
+        for _ in 0..10_000 {
+            let spun = policy.begin_wait();
+            spins += u32::from(spun);
+            policy.end_wait(ns, events, spun.then_some(true));
+        }
+        spins
+    }
+
+    #[test]
+    fn spins_that_take_longer_than_sleeps_cost_become_rare() {
+        let policy = after_short_waits();
+        assert_eq!(
+            spins_that_find(&policy, 9_000, 1),
+            10_000,
+            "nothing is known"
+        );
+        for _ in 0..100 {
+            policy.end_sleep(6_000);
+        }
+        assert_eq!(spins_that_find(&policy, 9_000, 1), 10_000);
+        assert_eq!(spins_that_find(&policy, 20_000, 0), 10_000, "no source");
+        assert!(spins_that_find(&policy, 9_100, 1) < 30);
+        for _ in 0..100 {
+            policy.end_sleep(7_000);
+        }
+        assert!(
+            spins_that_find(&policy, 9_100, 1) > 8_000,
+            "sleeps cost more"
+        );
+    }
+
+    #[test]
+    fn the_first_sleeps_are_measured_and_few_of_the_others() {
+        let policy = SpinPolicy::new();
+        let measured = (0..6_400).filter(|_| policy.begin_sleep()).count();
+        assert_eq!(measured, 8 + 100);
     }
 
     #[test]

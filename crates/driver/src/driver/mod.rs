@@ -413,8 +413,8 @@ impl Driver {
         }
     }
 
-    /// Sleeps where events arrive. Then calls `on_end` with the number of events, or `None` if the
-    /// time was up.
+    /// Sleeps where events arrive. If it slept, it then calls `on_end` with the number of events, or
+    /// `None` if the time was up.
     fn sleep(
         &self,
         max_wait: Option<Duration>,
@@ -430,10 +430,10 @@ impl Driver {
                 (parked.end(), Ok(0))
             }
             ParkedIn::Poller => match self.poller.get() {
-                Some(poller) => poller.turn_parked(max_wait),
+                Some(poller) => self.spin.sleep(|| poller.turn_parked(max_wait)),
                 None => unreachable!("sources are in a poller"),
             },
-            ParkedIn::Ring => self.turn_ring_parked(max_wait),
+            ParkedIn::Ring => self.spin.sleep(|| self.turn_ring_parked(max_wait)),
         };
         // The time of a wait that timed out does not count for the decision whether to spin.
         let events = *found.as_ref().unwrap_or(&0);
