@@ -1,4 +1,4 @@
-//! A worker that has run out of tasks lets a queue that fills up fill up, before it takes from it.
+//! A worker that has run out of tasks waits a moment before it steals from a queue that grows.
 //!
 //! A task that spawns or wakes many others queues one every fifty nanoseconds or so. A thief that
 //! takes them two at a time costs both workers more than the tasks do, since every steal moves the

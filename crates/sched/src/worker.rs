@@ -624,10 +624,14 @@ impl Worker {
         let victims = (0..workers)
             .map(|offset| (start + offset) % workers)
             .filter(|&victim| victim != self.index);
+        // One that was just unparked comes late enough.
+        let may_gather = self.shared().counters.polls.get() != self.polls_at_unpark.get();
         let oldest = |victim: usize| {
-            let ring = &scheduler.shared[victim].ring;
-            self.gather
-                .wait(|| ring.len(), || scheduler.world().now_ns());
+            if may_gather {
+                let ring = &scheduler.shared[victim].ring;
+                self.gather
+                    .wait(|| ring.len(), || scheduler.world().now_ns());
+            }
             self.steal_oldest(victim)
         };
         let newest = |victim| self.steal_stuck_newest(victim);
