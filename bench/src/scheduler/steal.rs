@@ -5,13 +5,14 @@
 //! after [`GIVE_UP`], that is the value. It would lie if the other worker were busy,
 //! or awake where it should sleep: in the plain rows the kernel says that it sleeps;
 //! in the `_awake` rows it is in a task that spins, and returns from it the moment
-//! the child has been queued. Where the thief sleeps, nearly all of it is the kernel's wake, so
+//! the child has been queued. On some runtimes the parent may then wait behind that task, for a worker
+//! that never comes: such a trial is repeated. Where the thief sleeps, nearly all of it is the kernel's wake, so
 //! those rows have the bare system call as their floor.
 
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{
-    AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
+    AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 use std::time::{Duration, Instant};
 
@@ -119,8 +120,9 @@ impl Trial {
     }
 }
 
-/// Spawns `children`, lets `thief` come if it is held, and goes on computing.
-async fn parent<R: Rt>(children: usize, thief: Option<Arc<Thief>>) -> f64 {
+/// Spawns `children`, lets `thief` come if it is held, and goes on computing. `None` if the thief
+/// did not wait for that.
+async fn parent<R: Rt>(children: usize, thief: Option<Arc<Thief>>) -> Option<f64> {
     let trial = Trial::new();
     let mut joins = Vec::with_capacity(children);
     let spawned_ns = trial.now_ns();
@@ -128,15 +130,12 @@ async fn parent<R: Rt>(children: usize, thief: Option<Arc<Thief>>) -> f64 {
         let trial = trial.clone();
         joins.push(R::spawn(async move { trial.child_runs() }));
     }
-    if let Some(thief) = thief {
-        // Release, met by the Acquire in `Thief::hold`: the children are queued.
-        thief.is_free.store(true, Release);
-    }
+    let is_valid = thief.is_none_or(|thief| thief.let_go());
     let latency = trial.latency(spawned_ns);
     for join in joins {
         join.await;
     }
-    latency
+    is_valid.then_some(latency)
 }
 
 fn asleep<R: Rt>(probe: &mut Probe, children: usize) {
@@ -146,7 +145,7 @@ fn asleep<R: Rt>(probe: &mut Probe, children: usize) {
             let mut points = Vec::with_capacity(n as usize);
             for _ in 0..n {
                 wait_until_others_sleep();
-                points.push(parent::<R>(children, None).await);
+                points.extend(parent::<R>(children, None).await);
             }
             (Cost::of_count(points.len() as u64), points)
         })
@@ -189,18 +188,40 @@ fn wake_computing<R: Rt>(probe: &mut Probe) {
 
 /// A worker kept busy by a task that ends on demand.
 #[derive(Default)]
-struct Thief {
-    is_held: AtomicBool,
-    is_free: AtomicBool,
-}
+struct Thief(AtomicU8);
+
+/// What the task does.
+const COMING: u8 = 0;
+const HELD: u8 = 1;
+const FREE: u8 = 2;
+const GONE: u8 = 3;
+
+/// The parent comes much earlier, if it does.
+const HELD_AT_MOST: Duration = Duration::from_millis(20);
 
 impl Thief {
     fn hold(&self) {
-        self.is_held.store(true, Relaxed);
-        // Acquire, met by the Release in `parent`.
-        while !self.is_free.load(Acquire) {
+        let began = Instant::now();
+        self.0.store(HELD, Relaxed);
+        // Acquire, met by the Release in `let_go`.
+        while self.0.load(Acquire) != FREE {
+            if began.elapsed() > HELD_AT_MOST {
+                let _ = self.0.compare_exchange(HELD, GONE, Relaxed, Relaxed);
+                return;
+            }
             spin_loop();
         }
+    }
+
+    fn is_coming(&self) -> bool {
+        self.0.load(Relaxed) == COMING
+    }
+
+    /// Ends the task that holds the worker; returns false if it has ended by itself.
+    fn let_go(&self) -> bool {
+        // Release, met by the Acquire in `hold`: the children are queued.
+        let let_go = self.0.compare_exchange(HELD, FREE, Release, Relaxed);
+        let_go.is_ok()
     }
 }
 
@@ -209,7 +230,7 @@ fn awake<R: Rt>(probe: &mut Probe, children: usize) {
     probe.collect(|n| {
         rt.block_on(async move {
             let mut points = Vec::with_capacity(n as usize);
-            for _ in 0..n {
+            while points.len() < n as usize {
                 let thief = Arc::new(Thief::default());
                 let held = R::spawn({
                     let thief = thief.clone();
@@ -217,12 +238,12 @@ fn awake<R: Rt>(probe: &mut Probe, children: usize) {
                 });
                 let measured = R::spawn(async move {
                     // Seen while this task runs, so the thief is on the other worker.
-                    while !thief.is_held.load(Relaxed) {
+                    while thief.is_coming() {
                         R::yield_now().await;
                     }
                     parent::<R>(children, Some(thief)).await
                 });
-                points.push(measured.await);
+                points.extend(measured.await);
                 held.await;
             }
             (Cost::of_count(points.len() as u64), points)
