@@ -1,6 +1,7 @@
 //! What workloads are made of besides the library under test: the same for all.
 
 mod asleep;
+mod block;
 mod burn;
 mod countdown;
 mod futex;
@@ -12,6 +13,7 @@ mod striped;
 mod tally;
 
 pub(crate) use asleep::wait_until_others_sleep;
+pub(crate) use block::Block;
 pub(crate) use burn::Burn;
 pub(crate) use countdown::Countdown;
 pub(crate) use futex::Futex;

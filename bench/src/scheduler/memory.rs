@@ -53,7 +53,6 @@ pub(crate) fn rows() -> Vec<Row> {
         )
         .unit(Unit::Bytes)
         .isolated()
-        .target(OverTokio(1.0))
         .target(AtMost(16.0 * 1024.0 * 1024.0)),
     ]
 }

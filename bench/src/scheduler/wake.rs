@@ -11,11 +11,10 @@
 use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering::AcqRel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use crate::kit::{Countdown, Signal, Striped, wait_until_others_sleep};
+use crate::kit::{Block, Countdown, Signal, Striped, wait_until_others_sleep};
 use crate::probe::{Cost, Probe, Region};
 use crate::row::{Row, Target::OverTokio};
 use crate::rt::{Rt, each_runtime, run_inside};
@@ -116,25 +115,11 @@ fn wake_inside<R: Rt>(probe: &mut Probe) {
     });
 }
 
-/// What stands for a task of the floor: as large, and made and freed in the same way.
-struct Block {
-    mark: AtomicU64,
-    _rest: [u64; 13],
-}
-
 fn hand_over(probe: &mut Probe) {
     probe.time(|n| {
-        let blocks: Vec<Box<Block>> = thread::spawn(move || {
-            let block = |_| {
-                Box::new(Block {
-                    mark: AtomicU64::new(1),
-                    _rest: [0; 13],
-                })
-            };
-            (0..n).map(block).collect()
-        })
-        .join()
-        .expect("it only allocates");
+        let blocks: Vec<Box<Block>> = thread::spawn(move || (0..n).map(|_| Block::new()).collect())
+            .join()
+            .expect("it only allocates");
         let queue = Mutex::new(Vec::new());
         thread::scope(|threads| {
             let region = Region::begin();
@@ -144,13 +129,13 @@ fn hand_over(probe: &mut Probe) {
                     let taken: Vec<Box<Block>> = mem::take(&mut *queue.lock().expect("no panic"));
                     ended += taken.len() as u64;
                     for block in taken {
-                        assert_eq!(block.mark.fetch_add(1, AcqRel), 2, "marked by the other");
+                        assert_eq!(block.mark(), 2, "marked by the other");
                     }
                 }
                 ended
             });
             for block in blocks {
-                block.mark.fetch_add(1, AcqRel);
+                block.mark();
                 queue.lock().expect("no panic").push(block);
             }
             region.end(taker.join().expect("marks are as they should be"))

@@ -4,11 +4,16 @@
 //! that row is the queue. Held across nothing it is mostly the counter. It would lie
 //! if permits were made from nothing: the tasks count how many hold one, and more
 //! than two at once end the program.
+//!
+//! The floor of the held row is two threads that do, for each permit, what passing it on takes at
+//! least: one queues an entry under a lock, takes the oldest one out, and marks it.
 
+use std::collections::VecDeque;
 use std::future::Future;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::AcqRel, Ordering::Relaxed};
 
-use super::{leak, pairs};
+use super::{leak, on_two_threads, pairs};
 use crate::kit::split_evenly;
 use crate::probe::{Probe, Region};
 use crate::row::{Row, Target::OverTokio};
@@ -56,6 +61,7 @@ pub(crate) fn rows() -> Vec<Row> {
             (100_000, 2_000),
             contenders!(eight_tasks_held),
         )
+        .floor("threads", pass_on)
         .target(OverTokio(3.0)),
     ]
 }
@@ -177,5 +183,37 @@ fn contended<R: Rt, S: Permits, const HELD: bool>(probe: &mut Probe) {
             }
             region.end(taken)
         })
+    });
+}
+
+/// What a task that waits is to those who pass permits on.
+#[derive(Default)]
+#[repr(align(128))]
+struct Entry(AtomicU64);
+
+fn pass_on(probe: &mut Probe) {
+    probe.time(|n| {
+        let entries: [Entry; 8] = Default::default();
+        let queue: Mutex<VecDeque<usize>> = Mutex::new((0..entries.len()).collect());
+        let holders = AtomicU64::new(0);
+        let region = Region::begin();
+        on_two_threads(n, |times| {
+            let oldest = || {
+                queue
+                    .lock()
+                    .expect("no panic")
+                    .pop_front()
+                    .expect("some wait")
+            };
+            let mut own = oldest();
+            for _ in 0..times {
+                holders.fetch_add(1, Relaxed);
+                holders.fetch_sub(1, Relaxed);
+                queue.lock().expect("no panic").push_back(own);
+                own = oldest();
+                entries[own].0.fetch_add(1, AcqRel);
+            }
+        });
+        region.end(entries.iter().map(|entry| entry.0.load(Relaxed)).sum())
     });
 }
