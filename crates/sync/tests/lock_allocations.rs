@@ -169,7 +169,6 @@ fn a_token_is_waited_for_and_cancelled_without_allocating() {
 }
 
 #[test]
-#[cfg(target_pointer_width = "64")]
 fn futures_and_primitives_are_small() {
     let mutex = Arc::new(Mutex::new(()));
     let lock = RwLock::new(());
