@@ -1,4 +1,5 @@
-//! Type-checks the library crates for platforms on which the tests do not run.
+//! Type-checks the library crates for platforms on which the tests do not run: first as most use
+//! them, then with the features that add code.
 //!
 //! The standard library is built from source for each, so no prebuilt one is needed.
 
@@ -35,21 +36,30 @@ pub(crate) fn others(_: &[String]) -> Outcome<Tally> {
     check(&MORE_TARGETS)
 }
 
+/// The features of `blitzen` that a user may turn on anywhere. Those that need `--cfg tokio_unstable`
+/// are not among them.
+const FEATURES: &str = "coro,futures-io,global,hyper,stack-samples,tracing";
+
 fn check(targets: &[&str]) -> Outcome<Tally> {
     // The standard library for Windows needs it to make import libraries.
     if !toolchain::succeeds(Command::new("x86_64-w64-mingw32-dlltool").arg("--version")) {
         toolchain::install(&["binutils-mingw-w64-x86-64"])?;
     }
+    let packages = sh::library_packages()?;
+    let names = packages.iter().flat_map(|package| ["-p", &package.name]);
+    check_packages(targets, &names.collect::<Vec<_>>())?;
+    check_packages(targets, &["-p", "blitzen", "--features", FEATURES])?;
+    Ok(Tally::default())
+}
+
+fn check_packages(targets: &[&str], args: &[&str]) -> Outcome {
     let mut command = toolchain::build_std_cargo()?;
     command
         .args(["check", "-Zbuild-std"])
+        .args(args)
         .env("CARGO_TARGET_DIR", sh::target().join("cross"));
-    for package in sh::library_packages()? {
-        command.args(["-p", &package.name]);
-    }
     for target in targets {
         command.args(["--target", target]);
     }
-    sh::run(&mut command)?;
-    Ok(Tally::default())
+    sh::run(&mut command)
 }

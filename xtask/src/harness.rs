@@ -9,8 +9,9 @@
 //!     several tests measure time, which other tests of the file disturb.
 //! T4. Tests that all wait for something that does not come are not waited for until their
 //!     time is up, but for half a minute.
-//! T5. Of an executable whose tests have run before, only those that have not passed run again,
-//!     each alone.
+//! T5. Of an executable whose tests have run before, only those that failed run again, each
+//!     alone.
+//! T6. A test that is ignored, or that says `not tested: ` and why, has neither passed nor failed.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -24,9 +25,17 @@ use crate::sh::{self, Context, Ended, Outcome};
 
 const LIST_LIMIT: Duration = Duration::from_secs(60);
 
+/// Has the harness show what tests print that pass, since some say that they test nothing.
+const SHOW_PRINTED: &str = "--show-output";
+
+/// How a line begins with which a test says that the system lacks what it tests.
+const NOT_TESTED: &str = "not tested: ";
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Passed,
+    /// It is ignored, or the system lacks what it tests (T6).
+    NotRun,
     Failed,
     /// A signal ended the process, or it exited with an unusual status.
     Crashed,
@@ -36,6 +45,10 @@ pub(crate) enum Verdict {
 impl Verdict {
     pub(crate) fn is_passed(self) -> bool {
         self == Self::Passed
+    }
+
+    pub(crate) fn is_failure(self) -> bool {
+        !matches!(self, Self::Passed | Self::NotRun)
     }
 }
 
@@ -108,24 +121,24 @@ impl<'a> TestExecutable<'a> {
             .join(format!("{}.{}.log", self.name, what.replace("::", ".")))
     }
 
-    /// Runs the tests, by T1 to T5: `passed` is what has passed before, and with `per_test` each
-    /// has a process of its own.
+    /// Runs the tests, by T1 to T6: `earlier` is what has not failed before, and with `per_test`
+    /// each has a process of its own.
     pub(crate) fn run(
         &self,
         may_fail: &dyn Fn(&str) -> bool,
         per_test: bool,
-        passed: Option<Verdicts>,
+        earlier: Option<Verdicts>,
     ) -> Outcome<Verdicts> {
-        let mut verdicts = match passed {
-            Some(passed) => passed,
+        let mut verdicts = match earlier {
+            Some(earlier) => earlier,
             None if per_test => Verdicts::new(),
             None => self.run_together(may_fail)?,
         };
         for test in &self.tests {
-            let has_passed = verdicts
+            let is_done = verdicts
                 .get(test)
-                .is_some_and(|verdict| verdict.is_passed());
-            if !has_passed {
+                .is_some_and(|verdict| !verdict.is_failure());
+            if !is_done {
                 verdicts.insert(test.clone(), self.run_alone(test)?);
             }
         }
@@ -134,7 +147,7 @@ impl<'a> TestExecutable<'a> {
 
     fn run_together(&self, may_fail: &dyn Fn(&str) -> bool) -> Outcome<Verdicts> {
         let mut command = (self.command)();
-        command.arg("--exact");
+        command.args(["--exact", SHOW_PRINTED]);
         let mut together = 0;
         for test in &self.tests {
             if may_fail(test) {
@@ -155,17 +168,22 @@ impl<'a> TestExecutable<'a> {
     fn run_alone(&self, test: &str) -> Outcome<Verdict> {
         let log = self.log(test);
         let mut command = (self.command)();
-        command.args(["--exact", test, "--test-threads", "1"]);
-        Ok(
-            match sh::run_tests_for(&mut command, self.limits.alone, &log)? {
-                Ended::TimedOut => Verdict::Hung,
-                Ended::Exited(status) => match status.code() {
-                    Some(0) => Verdict::Passed,
-                    Some(101) => Verdict::Failed,
-                    _ => Verdict::Crashed,
-                },
-            },
-        )
+        command.args(["--exact", test, "--test-threads", "1", SHOW_PRINTED]);
+        let status = match sh::run_tests_for(&mut command, self.limits.alone, &log)? {
+            Ended::TimedOut => return Ok(Verdict::Hung),
+            Ended::Exited(status) => status,
+        };
+        Ok(match status.code() {
+            Some(0) => {
+                let output = fs::read(&log).context(log.display())?;
+                match parse_verdicts(&String::from_utf8_lossy(&output)).get(test) {
+                    Some(Verdict::NotRun) => Verdict::NotRun,
+                    _ => Verdict::Passed,
+                }
+            }
+            Some(101) => Verdict::Failed,
+            _ => Verdict::Crashed,
+        })
     }
 }
 
@@ -191,10 +209,24 @@ pub(crate) fn for_each_on_all_cores<T: Send>(
     })
 }
 
-/// Reads `test path::name ... ok`; names of tests that should panic have a suffix.
+/// Reads `test path::name ... ok`; names of tests that should panic have a suffix. What the tests
+/// have printed follows all of these, below `---- path::name stdout ----`.
 fn parse_verdicts(output: &str) -> Verdicts {
     let mut verdicts = Verdicts::new();
+    let mut printed_by = None;
     for line in output.lines() {
+        if let Some(name) = line
+            .strip_prefix("---- ")
+            .and_then(|rest| rest.strip_suffix(" stdout ----"))
+        {
+            printed_by = Some(name);
+        }
+        if line.starts_with(NOT_TESTED)
+            && let Some(verdict) = printed_by.and_then(|name| verdicts.get_mut(name))
+            && *verdict == Verdict::Passed
+        {
+            *verdict = Verdict::NotRun;
+        }
         let Some((name, word)) = line
             .strip_prefix("test ")
             .and_then(|rest| rest.rsplit_once(" ... "))
@@ -202,9 +234,10 @@ fn parse_verdicts(output: &str) -> Verdicts {
             continue;
         };
         let verdict = match word {
-            "ok" | "ignored" => Verdict::Passed,
+            "ok" => Verdict::Passed,
+            "ignored" => Verdict::NotRun,
             "FAILED" => Verdict::Failed,
-            _ if word.starts_with("ignored, ") => Verdict::Passed,
+            _ if word.starts_with("ignored, ") => Verdict::NotRun,
             _ => continue,
         };
         let name = name.trim_end_matches(" - should panic").to_owned();
@@ -230,7 +263,18 @@ mod tests {
         assert_eq!(verdicts["a::b"], Verdict::Passed);
         assert_eq!(verdicts["c"], Verdict::Passed);
         assert_eq!(verdicts["d"], Verdict::Failed);
-        assert_eq!(verdicts["e"], Verdict::Passed);
+        assert_eq!(verdicts["e"], Verdict::NotRun);
+    }
+
+    #[test]
+    fn a_test_that_says_that_it_tests_nothing_has_not_run() {
+        let output = "test a ... ok\ntest b ... ok\ntest c ... FAILED\n\nsuccesses:\n\n\
+                    ---- a stdout ----\nnot tested: no ring\n\n---- b stdout ----\nis not tested: no\n\n\
+                    successes:\n    a\n    b\n\nfailures:\n\n---- c stdout ----\nnot tested: no ring\n";
+        let verdicts = parse_verdicts(output);
+        assert_eq!(verdicts["a"], Verdict::NotRun);
+        assert_eq!(verdicts["b"], Verdict::Passed);
+        assert_eq!(verdicts["c"], Verdict::Failed);
     }
 
     #[test]

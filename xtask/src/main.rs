@@ -78,7 +78,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "orderings",
         ci: Ci::Never,
-        about: "weakens each memory ordering, and looks for a model that fails; [path] chooses files",
+        about: "weakens each memory ordering, and looks for a model that fails; [name] chooses files,\n                 functions or orderings",
         run: orderings::run,
     },
     Step {
@@ -96,7 +96,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "cross",
         ci: Ci::Always,
-        about: "type-checks the library for macOS, Windows and i686",
+        about: "type-checks the library and its features for macOS, Windows and i686",
         run: cross::some,
     },
     Step {
@@ -114,7 +114,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "windows",
         ci: Ci::Always,
-        about: "runs what waits for no sockets on Windows, under wine; installs what it needs",
+        about: "runs on Windows, under wine, what uses no sockets; installs what it needs",
         run: platforms::run_windows,
     },
     Step {

@@ -72,7 +72,7 @@ fn every_family_is_half_closed_both_ways() {
         runtime.block_on(async {
             for address in ["127.0.0.1:0", "[::1]:0"] {
                 let Some((client, server)) = tcp_pair(address).await else {
-                    eprintln!("not tested: {address}");
+                    eprintln!("not tested with {address}");
                     continue;
                 };
                 check_half_close!(client, server);

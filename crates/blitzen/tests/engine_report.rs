@@ -51,7 +51,7 @@ fn with_the_variable_each_new_runtime_prints_exactly_its_line() {
     let version = env!("CARGO_PKG_VERSION");
     let expected = |workers: &str| {
         let kind = match () {
-            _ if cfg!(mio_unsupported_force_poll_poll) => "poll",
+            _ if cfg!(blitzen_poll) => "poll",
             _ if cfg!(windows) => "IOCP",
             _ => "epoll",
         };

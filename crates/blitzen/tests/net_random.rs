@@ -104,7 +104,7 @@ fn runtime(workers: usize, mode: SocketMode) -> Option<Runtime> {
     match runtime.block_on(TcpListener::bind("127.0.0.1:0")) {
         Ok(_) => Some(runtime),
         Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-            eprintln!("not tested: {error}");
+            eprintln!("not tested with {mode:?}: {error}");
             None
         }
         Err(error) => panic!("{error}"),

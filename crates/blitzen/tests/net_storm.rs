@@ -65,7 +65,7 @@ fn resident() -> usize {
 #[test]
 fn ten_thousand_idle_connections_cost_little_and_are_all_served_in_the_end() {
     // poll(2) looks at every descriptor each time.
-    const COUNT: usize = match cfg!(mio_unsupported_force_poll_poll) {
+    const COUNT: usize = match cfg!(blitzen_poll) {
         true => 1000,
         false => 10_000,
     };

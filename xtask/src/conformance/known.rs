@@ -152,7 +152,7 @@ impl Known {
                 Which::Test(name) => {
                     if verdicts
                         .get(name)
-                        .is_some_and(|verdict| !verdict.is_passed())
+                        .is_some_and(|verdict| verdict.is_failure())
                     {
                         failures.push(row.clone());
                     }
@@ -161,7 +161,7 @@ impl Known {
                     let failed = verdicts.iter().filter(|(test, verdict)| {
                         let deviates =
                             matches!(self.of_test(&line.file, test), Listing::Deviation(_));
-                        !verdict.is_passed() && !deviates
+                        verdict.is_failure() && !deviates
                     });
                     failures.extend(failed.map(|(test, _)| {
                         Row::Listed(Line {

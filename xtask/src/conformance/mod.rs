@@ -18,6 +18,7 @@ mod run;
 mod table;
 
 pub(crate) use build::facade_version;
+pub(crate) use report::SuiteCounts;
 
 use std::time::Instant;
 
@@ -26,7 +27,7 @@ use crate::sh::{self, Failure, Outcome, Tally};
 use build::{BuildFlags, Built, Engine, SuiteWorkspace};
 use known::Known;
 use report::Report;
-use run::RunOptions;
+use run::{Results, RunOptions};
 use table::Table;
 
 const USAGE: &str = "\
@@ -165,7 +166,7 @@ pub(crate) fn run(args: &[String]) -> Outcome<Tally> {
         (Engine::Facade, Some(platform)) => Known::read_for_platform(&Gaps::read(platform)?)?,
         (Engine::Real, _) => Known::nothing(),
     };
-    run_with(&options, &known, None)
+    run_with(&options, &known)
 }
 
 /// Builds all tests for another platform, on the façade and on the real tokio.
@@ -176,14 +177,27 @@ pub(crate) fn build_on_platform(platform: &'static Platform) -> Outcome {
     Ok(())
 }
 
+/// What the published tests did on another platform.
+#[derive(Clone, Debug)]
+pub(crate) struct SuiteResult {
+    pub(crate) counts: SuiteCounts,
+    /// Failures that are not listed, and listed tests that have not failed.
+    pub(crate) complaint: Option<String>,
+}
+
 /// Runs all tests on another platform, where those in `gaps` fail.
 pub(crate) fn run_on_platform(
     platform: &'static Platform,
     gaps: &Gaps,
     journal: &Journal,
-) -> Outcome<Tally> {
+) -> Outcome<SuiteResult> {
     let options = Options::on_platform(Engine::Facade, platform)?;
-    run_with(&options, &Known::read_for_platform(gaps)?, Some(journal))
+    let known = Known::read_for_platform(gaps)?;
+    let (report, _) = report(&options, &known, Some(journal))?;
+    Ok(SuiteResult {
+        counts: report.counts(),
+        complaint: report.complaint(&known.list()),
+    })
 }
 
 /// Runs all tests with the real tokio on another platform. What fails there is printed and
@@ -191,19 +205,41 @@ pub(crate) fn run_on_platform(
 pub(crate) fn run_real_on_platform(
     platform: &'static Platform,
     journal: &Journal,
-) -> Outcome<Tally> {
+) -> Outcome<SuiteResult> {
     let options = Options::on_platform(Engine::Real, platform)?;
-    run_with(&options, &Known::nothing(), Some(journal)).or_else(|failure| {
-        println!("with the real tokio: {}", failure.why);
-        match failure.tally {
-            Tally { passed: 0, .. } => Err(failure),
-            tally => Ok(tally),
-        }
+    let (report, _) = report(&options, &Known::nothing(), Some(journal))?;
+    let counts = report.counts();
+    for name in &counts.failed {
+        println!("fails on the real tokio: {name}");
+    }
+    Ok(SuiteResult {
+        counts,
+        complaint: None,
     })
 }
 
-/// Runs the tests; with a journal, those that have not passed by it.
-fn run_with(options: &Options, known: &Known, journal: Option<&Journal>) -> Outcome<Tally> {
+/// Runs the tests.
+fn run_with(options: &Options, known: &Known) -> Outcome<Tally> {
+    let (report, results) = report(options, known, None)?;
+    if options.update {
+        known.without_passed(&results).write()?;
+        return Ok(report.tally());
+    }
+    match report.complaint(&known.list()) {
+        None => Ok(report.tally()),
+        Some(why) => Err(Failure {
+            why,
+            tally: report.tally(),
+        }),
+    }
+}
+
+/// Builds and runs the tests; with a journal, those that are not noted there.
+fn report(
+    options: &Options,
+    known: &Known,
+    journal: Option<&Journal>,
+) -> Outcome<(Report, Results)> {
     let table = match options.unstable {
         false => Table::read()?,
         true => Table::read_unstable()?,
@@ -225,20 +261,9 @@ fn run_with(options: &Options, known: &Known, journal: Option<&Journal>) -> Outc
         start.elapsed().as_secs_f64(),
         workspace.logs().display()
     );
-
     let report = Report::new(&table, &results, known);
     report.print(options.verbose);
-    if options.update {
-        known.without_passed(&results).write()?;
-        return Ok(report.tally());
-    }
-    match report.complaint(&known.list()) {
-        None => Ok(report.tally()),
-        Some(why) => Err(Failure {
-            why,
-            tally: report.tally(),
-        }),
-    }
+    Ok((report, results))
 }
 
 fn build(options: &Options, table: &Table) -> Outcome<(SuiteWorkspace, Built)> {

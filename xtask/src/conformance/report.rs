@@ -14,16 +14,34 @@ struct Line {
     built: usize,
     tests: usize,
     passed: usize,
+    /// Ignored, for example.
+    not_run: usize,
     /// Failed, as listed in `known-failures.txt`.
     known: usize,
     /// Failed, as listed in `deviations.txt`.
     deviating: usize,
 }
 
+/// How many of the published tests did what.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SuiteCounts {
+    pub(crate) passed: usize,
+    /// Ignored, for example.
+    pub(crate) not_run: usize,
+    /// Failed, as `deviations.txt` says.
+    pub(crate) deviating: usize,
+    /// Failed, as another list says.
+    pub(crate) listed: usize,
+    /// Failed, and no list says so.
+    pub(crate) failed_tests: usize,
+    /// The names of those, or of their file if it does not compile.
+    pub(crate) failed: Vec<String>,
+}
+
 pub(super) struct Report {
     groups: Vec<(String, Line)>,
-    /// Failures that no list has.
-    unexpected: Vec<String>,
+    /// Failures that no list has: the name, and what it did.
+    unexpected: Vec<(String, String)>,
     unexpected_tests: usize,
     /// Listed as failing, but passing.
     stale: Vec<String>,
@@ -67,10 +85,8 @@ impl Report {
                     Listing::Deviation(_) => line.deviating += entry.tests,
                     Listing::Unlisted => {
                         self.unexpected_tests += entry.tests.max(1);
-                        self.unexpected.push(format!(
-                            "{file} ({} tests) does not compile: {why}",
-                            entry.tests
-                        ));
+                        let what = format!("({} tests) does not compile: {why}", entry.tests);
+                        self.unexpected.push((file.clone(), what));
                     }
                 }
                 return;
@@ -91,8 +107,11 @@ impl Report {
         }
         for (test, verdict) in verdicts {
             let listing = known.of_test(file, test);
-            if verdict.is_passed() {
-                line.passed += 1;
+            if !verdict.is_failure() {
+                match verdict.is_passed() {
+                    true => line.passed += 1,
+                    false => line.not_run += 1,
+                }
                 if let Listing::Failure(_) = listing {
                     self.stale.push(format!("{file}::{test}"));
                 }
@@ -112,7 +131,7 @@ impl Report {
                 }
                 Listing::Unlisted => {
                     self.unexpected_tests += 1;
-                    self.unexpected.push(format!("{file}::{test} {word}"));
+                    self.unexpected.push((format!("{file}::{test}"), word));
                 }
             }
         }
@@ -125,22 +144,29 @@ impl Report {
             }
         }
         println!(
-            "\n{:<18} {:>6} {:>6} {:>6} {:>7} {:>6} {:>9} {:>6}",
-            "group", "files", "built", "tests", "passed", "known", "deviating", ""
+            "\n{:<18} {:>6} {:>6} {:>6} {:>7} {:>7} {:>6} {:>9} {:>6}",
+            "group", "files", "built", "tests", "passed", "not run", "known", "deviating", ""
         );
-        let mut all = Line::default();
         for (name, line) in &self.groups {
             print_line(name, line);
+        }
+        if self.groups.len() > 1 {
+            print_line("all", &self.all());
+        }
+    }
+
+    fn all(&self) -> Line {
+        let mut all = Line::default();
+        for (_, line) in &self.groups {
             all.files += line.files;
             all.built += line.built;
             all.tests += line.tests;
             all.passed += line.passed;
+            all.not_run += line.not_run;
             all.known += line.known;
             all.deviating += line.deviating;
         }
-        if self.groups.len() > 1 {
-            print_line("all", &all);
-        }
+        all
     }
 
     /// Returns the unexpected failures and stale lines of `list`, or `None` if there are none.
@@ -148,7 +174,11 @@ impl Report {
         let mut why = String::new();
         if !self.unexpected.is_empty() {
             let _ = writeln!(why, "\nfailed, and not in {list}:");
-            why += &listed(&self.unexpected);
+            let unexpected = self.unexpected.iter();
+            let lines: Vec<String> = unexpected
+                .map(|(name, what)| format!("{name} {what}"))
+                .collect();
+            why += &listed(&lines);
         }
         if !self.stale.is_empty() {
             let _ = writeln!(
@@ -161,10 +191,22 @@ impl Report {
     }
 
     pub(super) fn tally(&self) -> Tally {
-        let passed = self.groups.iter().map(|(_, line)| line.passed).sum();
         Tally {
-            passed,
+            passed: self.all().passed,
             failed: self.unexpected_tests,
+        }
+    }
+
+    pub(super) fn counts(&self) -> SuiteCounts {
+        let all = self.all();
+        let failed = self.unexpected.iter().map(|(name, _)| name.clone());
+        SuiteCounts {
+            passed: all.passed,
+            not_run: all.not_run,
+            deviating: all.deviating,
+            listed: all.known,
+            failed_tests: self.unexpected_tests,
+            failed: failed.collect(),
         }
     }
 }
@@ -186,7 +228,7 @@ fn listed(names: &[String]) -> String {
 fn print_line(name: &str, line: &Line) {
     let share = 100.0 * line.passed as f64 / line.tests.max(1) as f64;
     println!(
-        "{name:<18} {:>6} {:>6} {:>6} {:>7} {:>6} {:>9} {share:>5.1}%",
-        line.files, line.built, line.tests, line.passed, line.known, line.deviating
+        "{name:<18} {:>6} {:>6} {:>6} {:>7} {:>7} {:>6} {:>9} {share:>5.1}%",
+        line.files, line.built, line.tests, line.passed, line.not_run, line.known, line.deviating
     );
 }

@@ -77,7 +77,7 @@ pub(super) struct RunOptions<'a> {
     pub(super) completion: bool,
     /// On another platform than this machine's.
     pub(super) platform: Option<&'static Platform>,
-    /// What has passed and need not run again.
+    /// What has not failed and need not run again.
     pub(super) journal: Option<&'a Journal>,
 }
 
@@ -150,8 +150,8 @@ impl<'a> RunDir<'a> {
         let Some(journal) = self.how.journal else {
             return run.run(&may_fail, self.how.per_test, None);
         };
-        let passed = journal.passed(executable)?;
-        let verdicts = run.run(&may_fail, self.how.per_test, passed)?;
+        let earlier = journal.earlier(executable)?;
+        let verdicts = run.run(&may_fail, self.how.per_test, earlier)?;
         journal.write(executable, &verdicts)?;
         Ok(verdicts)
     }

@@ -1,10 +1,11 @@
-//! Which tests have passed in the last run on a platform, so that `--resume` need not run them
+//! Which tests have not failed in the last run on a platform, so that `--resume` need not run them
 //! again.
 //!
 //! There is one file for each executable, written when its tests have run. Its first line is the
-//! time at which the executable was built; the others name the tests that passed.
+//! time at which the executable was built; the others are `passed` or `not-run` and the name of a
+//! test.
 //!
-//! J1. What has passed holds for the executable in which it ran. One that was built again runs
+//! J1. What is noted holds for the executable in which it ran. One that was built again runs
 //!     whole.
 
 use std::fs;
@@ -14,6 +15,9 @@ use std::time::UNIX_EPOCH;
 use super::platform::Platform;
 use crate::harness::{Verdict, Verdicts};
 use crate::sh::{self, Context, Outcome};
+
+const PASSED: &str = "passed";
+const NOT_RUN: &str = "not-run";
 
 pub(crate) struct Journal(PathBuf);
 
@@ -34,8 +38,8 @@ impl Journal {
         Ok(Self(folder))
     }
 
-    /// What passed in `executable`, or `None` if its tests have not run since it was built.
-    pub(crate) fn passed(&self, executable: &Path) -> Outcome<Option<Verdicts>> {
+    /// What has not failed in `executable`, or `None` if its tests have not run since it was built.
+    pub(crate) fn earlier(&self, executable: &Path) -> Outcome<Option<Verdicts>> {
         let Ok(text) = fs::read_to_string(self.file(executable)) else {
             return Ok(None);
         };
@@ -43,15 +47,23 @@ impl Journal {
         if lines.next() != Some(&built_at(executable)?) {
             return Ok(None);
         }
-        let passed = lines.map(|test| (test.to_owned(), Verdict::Passed));
-        Ok(Some(passed.collect()))
+        let noted = lines.filter_map(|line| match line.split_once(' ')? {
+            (PASSED, test) => Some((test.to_owned(), Verdict::Passed)),
+            (NOT_RUN, test) => Some((test.to_owned(), Verdict::NotRun)),
+            _ => None,
+        });
+        Ok(Some(noted.collect()))
     }
 
-    /// Notes what passed in `executable`, whose tests have all run.
+    /// Notes what has not failed in `executable`, whose tests have all run.
     pub(crate) fn write(&self, executable: &Path, verdicts: &Verdicts) -> Outcome {
         let mut text = built_at(executable)? + "\n";
-        for (test, _) in verdicts.iter().filter(|(_, verdict)| verdict.is_passed()) {
-            text += &format!("{test}\n");
+        for (test, verdict) in verdicts {
+            text += &match verdict {
+                Verdict::Passed => format!("{PASSED} {test}\n"),
+                Verdict::NotRun => format!("{NOT_RUN} {test}\n"),
+                _ => continue,
+            };
         }
         let file = self.file(executable);
         fs::write(&file, text).context(file.display())
@@ -79,31 +91,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_passed_is_known_until_the_executable_is_built_again() {
+    fn what_has_not_failed_is_known_until_the_executable_is_built_again() {
         let folder = std::env::temp_dir().join(format!("xtask-journal-{}", std::process::id()));
         let journal = Journal::in_folder(folder.join("passed"), false).unwrap();
         let executable = folder.join("tests-1234");
         fs::write(&executable, "").unwrap();
-        assert_eq!(journal.passed(&executable).unwrap(), None);
+        assert_eq!(journal.earlier(&executable).unwrap(), None);
 
         let verdicts = Verdicts::from([
             ("a::b".to_owned(), Verdict::Passed),
             ("c".to_owned(), Verdict::Failed),
+            ("d".to_owned(), Verdict::NotRun),
         ]);
         journal.write(&executable, &verdicts).unwrap();
-        let passed = Verdicts::from([("a::b".to_owned(), Verdict::Passed)]);
+        let earlier = Verdicts::from([
+            ("a::b".to_owned(), Verdict::Passed),
+            ("d".to_owned(), Verdict::NotRun),
+        ]);
         let resumed = Journal::in_folder(folder.join("passed"), true).unwrap();
-        assert_eq!(resumed.passed(&executable).unwrap(), Some(passed));
+        assert_eq!(resumed.earlier(&executable).unwrap(), Some(earlier));
 
         let built = fs::File::options().write(true).open(&executable).unwrap();
         built
             .set_modified(SystemTime::now() + Duration::from_secs(9))
             .unwrap();
-        assert_eq!(resumed.passed(&executable).unwrap(), None);
+        assert_eq!(resumed.earlier(&executable).unwrap(), None);
 
         resumed.write(&executable, &verdicts).unwrap();
         let fresh = Journal::in_folder(folder.join("passed"), false).unwrap();
-        assert_eq!(fresh.passed(&executable).unwrap(), None);
+        assert_eq!(fresh.earlier(&executable).unwrap(), None);
         let _ = fs::remove_dir_all(folder);
     }
 }

@@ -137,7 +137,7 @@ impl fmt::Display for Engine {
 }
 
 /// The name of what reports the readiness of sockets on this system.
-const SELECTOR: &str = if cfg!(mio_unsupported_force_poll_poll) {
+const SELECTOR: &str = if cfg!(blitzen_poll) {
     "poll"
 } else if cfg!(any(
     target_os = "linux",
@@ -147,6 +147,8 @@ const SELECTOR: &str = if cfg!(mio_unsupported_force_poll_poll) {
     "epoll"
 } else if cfg!(windows) {
     "IOCP"
+} else if cfg!(target_os = "solaris") {
+    "event ports"
 } else {
     "kqueue"
 };

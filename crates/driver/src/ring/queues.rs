@@ -7,10 +7,11 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
-use std::sync::atomic::AtomicI32;
+use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use blitzen_util::kernel_thread::kernel_thread_id;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, types};
 
@@ -31,13 +32,13 @@ pub(super) struct RingQueues {
     uring: IoUring,
     /// The thread that the kernel allows to enter the ring: the first one that
     /// enters a pinned ring.
-    owner: AtomicI32,
+    owner: AtomicU32,
 }
 
 /// No thread has entered the pinned ring yet.
-const NO_THREAD: i32 = 0;
+const NO_THREAD: u32 = 0;
 /// Any thread may enter the ring.
-const ANY_THREAD: i32 = -1;
+const ANY_THREAD: u32 = u32::MAX;
 
 impl RingQueues {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
@@ -45,7 +46,7 @@ impl RingQueues {
         if config.flavour == Flavour::Shared {
             barrier::register();
         }
-        let owner = AtomicI32::new(match config.flavour {
+        let owner = AtomicU32::new(match config.flavour {
             Flavour::Shared => ANY_THREAD,
             Flavour::Pinned => NO_THREAD,
         });
@@ -62,7 +63,7 @@ impl RingQueues {
         // Relaxed: what matters is only whether this thread has written it.
         match self.owner.load(Relaxed) {
             ANY_THREAD => true,
-            owner => owner == current_thread_id(),
+            owner => owner == kernel_thread_id(),
         }
     }
 
@@ -140,7 +141,7 @@ impl RingQueues {
         // Relaxed: only the ring's owner enters while no thread is stored.
         if self.owner.load(Relaxed) == NO_THREAD {
             submitter.register_enable_rings()?;
-            self.owner.store(current_thread_id(), Relaxed);
+            self.owner.store(kernel_thread_id(), Relaxed);
         }
         let args = types::SubmitArgs::new();
         let entered = match wait {
@@ -168,12 +169,6 @@ impl RingQueues {
     pub(super) fn wake(&self, poller: &Poller) {
         poller.wake_selector();
     }
-}
-
-/// Returns the kernel's id of the calling thread.
-fn current_thread_id() -> i32 {
-    // SAFETY: no memory is passed.
-    unsafe { libc::gettid() }
 }
 
 /// Interrupting all processors that run threads of this process.

@@ -122,7 +122,9 @@ impl fmt::Display for Refusal {
             Self::Missing(_) => "this kernel has no io_uring",
             Self::Forbidden(_) => "io_uring is forbidden here",
             Self::NoMemory(_) => "there is no memory for an io_uring",
-            Self::TooOld(_) => "this kernel's io_uring is too old (5.19 is needed)",
+            Self::TooOld(_) => {
+                "this kernel's io_uring is too old (5.19 is needed, for a pinned ring 6.1)"
+            }
             Self::Other(_) => "the system refused an io_uring",
         };
         write!(f, "{what}: {}", self.cause())
