@@ -100,7 +100,10 @@ mod tests {
             file: &file,
             position,
         });
-        let next = || file.write_back.poll_idle(&Context::from_waker(Waker::noop()));
+        let next = || {
+            file.write_back
+                .poll_idle(&Context::from_waker(Waker::noop()))
+        };
         assert!(matches!(next(), Poll::Ready(Err(_))));
         assert!(matches!(next(), Poll::Ready(Ok(()))), "once");
         drop(file);
