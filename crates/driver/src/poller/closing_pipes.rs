@@ -36,7 +36,7 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use mio::event::Source;
 use mio::windows::NamedPipe;
 use mio::{Interest, Registry, Token};
-use windows_sys::Win32::Foundation::ERROR_BAD_PIPE;
+use windows_sys::Win32::Foundation::{ERROR_BAD_PIPE, ERROR_PIPE_LISTENING};
 use windows_sys::Win32::System::IO::CancelIoEx;
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
@@ -78,7 +78,12 @@ impl ClosingPipes {
     }
 
     /// Begins to close `pipe`. Returns its number, unless that is already done.
-    fn add(&mut self, registry: &Registry, mut pipe: NamedPipe, may_connect: bool) -> Option<usize> {
+    fn add(
+        &mut self,
+        registry: &Registry,
+        mut pipe: NamedPipe,
+        may_connect: bool,
+    ) -> Option<usize> {
         let id = self.free_id()?;
         if may_connect {
             // An earlier wait has left it; `advance` looks for that of this one.
@@ -89,10 +94,10 @@ impl ClosingPipes {
             cancel_all(&pipe); // C4
             let has_peer = false;
             Closing::Connecting { pipe, has_peer }
-        } else if is_listening(&pipe) {
+        } else if has_no_peer(&pipe) && is_listening(&pipe.disconnect()) {
             return None; // C1: nothing is under way
         } else {
-            // A client may have come since the first time.
+            // A client may have come since the first time, or it was just disconnected.
             register_anew(registry, &mut pipe, id)?;
             drop_connected(pipe);
             let awaited = Ready::READABLE | Ready::WRITABLE;
@@ -208,13 +213,22 @@ fn cancel_all(pipe: &NamedPipe) {
     let _ = unsafe { CancelIoEx(pipe.as_raw_handle(), ptr::null()) };
 }
 
-/// Whether the pipe is a server's which has not had a client yet.
-fn is_listening(pipe: &NamedPipe) -> bool {
+/// Whether the pipe is a server's which waits for its first client, or has disconnected one.
+fn has_no_peer(pipe: &NamedPipe) -> bool {
     let (buffer, none) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the handle is open, and what is null is not written.
     let peeked = unsafe { PeekNamedPipe(pipe.as_raw_handle(), buffer, 0, none, none, none) };
-    let error = io::Error::last_os_error().raw_os_error();
-    peeked == 0 && error == Some(ERROR_BAD_PIPE.cast_signed())
+    peeked == 0 && is_error(&io::Error::last_os_error(), ERROR_BAD_PIPE)
+}
+
+/// Whether a pipe without a peer could not be disconnected, since it waits for its first client.
+/// Some systems disconnect it: then mio cannot begin a read, and reports that.
+fn is_listening(disconnected: &io::Result<()>) -> bool {
+    matches!(disconnected, Err(error) if is_error(error, ERROR_PIPE_LISTENING))
+}
+
+fn is_error(error: &io::Error, code: u32) -> bool {
+    error.raw_os_error() == Some(code.cast_signed())
 }
 
 impl Poller {
