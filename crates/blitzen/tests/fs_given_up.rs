@@ -5,7 +5,7 @@
 mod fs_common;
 
 use std::future::{Future, poll_fn};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::task::Poll;
@@ -14,7 +14,7 @@ use blitzen::fs::File;
 use blitzen::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 use blitzen::task::coop::unconstrained;
 use blitzen::task::spawn_blocking;
-use fs_common::{Dir, file_systems, reading_end, runtimes_with};
+use fs_common::{Dir, file_systems, forget, reading_end, runtimes_with};
 
 /// Polls a future once and drops it; whether it was done. The poll begins the operation even if
 /// one before it took so long that the budget is used up.
@@ -300,5 +300,93 @@ fn a_pipe_keeps_what_was_read_for_nobody() {
         }
         drop(writer);
         assert_eq!(read_all(file).await, b"hello");
+    });
+}
+
+/// So many bytes that reading them takes a while.
+const MANY: usize = 32 << 20;
+
+/// Runs a test on runtimes whose pools have two threads.
+fn with_two_threads<F: Future<Output = ()> + Send + 'static>(test: impl Fn(PathBuf) -> F) {
+    for runtime in runtimes_with(|builder| {
+        builder.max_blocking_threads(2);
+    }) {
+        let dir = Dir::new();
+        runtime.block_on(test(dir.join("file")));
+    }
+}
+
+/// A file at its first byte, of which `MANY` bytes are likely to be read just now by the job of a
+/// read that was given up. `None` if the read was done at once.
+async fn during_a_read(path: &Path) -> Option<File> {
+    let mut options = std::fs::File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let std = options.open(path).unwrap();
+    std.set_len(MANY as u64).unwrap();
+    forget(&std);
+    let mut file = File::from_std(std);
+    file.set_max_buf_size(MANY);
+    let is_done = give_up(file.read(&mut vec![0; MANY])).await;
+    spawn_blocking(|| ()).await.unwrap(); // the other thread runs it after the first has the job
+    (!is_done).then_some(file)
+}
+
+#[test]
+fn a_seek_during_a_read_that_was_given_up_is_not_undone() {
+    with_two_threads(async |path| {
+        for _ in 0..2 {
+            if let Some(mut file) = during_a_read(&path).await {
+                assert_eq!(file.seek(SeekFrom::Start(100)).await.unwrap(), 100);
+                assert_eq!(file.into_std().await.stream_position().unwrap(), 100);
+            }
+        }
+    });
+}
+
+#[test]
+fn a_write_during_a_read_that_was_given_up_moves_the_position() {
+    with_two_threads(async |path| {
+        for _ in 0..2 {
+            if let Some(mut file) = during_a_read(&path).await {
+                file.write_all(b"JK").await.unwrap();
+                file.flush().await.unwrap();
+                let mut std = file.into_std().await;
+                assert_eq!(std.stream_position().unwrap(), 2);
+                let mut bytes = [0; 3];
+                std.rewind().unwrap();
+                std.read_exact(&mut bytes).unwrap();
+                assert_eq!(&bytes, b"JK\0");
+            }
+        }
+    });
+}
+
+#[test]
+fn a_read_after_a_seek_gets_the_bytes_from_there() {
+    with_two_threads(async |path| {
+        for _ in 0..2 {
+            if let Some(mut file) = during_a_read(&path).await {
+                file.seek(SeekFrom::End(-2)).await.unwrap();
+                assert_eq!(read_all(file).await.len(), 2);
+            }
+        }
+    });
+}
+
+#[test]
+fn operations_at_offsets_on_two_clones_leave_the_position_alone() {
+    with_two_threads(async |path| {
+        std::fs::write(&path, [0; 1000]).unwrap();
+        let std = std::fs::File::options().read(true).write(true).open(&path);
+        let mut file = File::from_std(std.unwrap());
+        file.seek(SeekFrom::Start(7)).await.unwrap();
+        let clone = file.try_clone().await.unwrap();
+        for _ in 0..500 {
+            let one = file.read_at(Vec::with_capacity(100), 50);
+            let other = clone.write_at("x", 200);
+            let ((read, _), (written, _)) = blitzen::join!(one, other);
+            assert_eq!((read.unwrap(), written.unwrap()), (100, 1));
+            assert_eq!(file.stream_position().await.unwrap(), 7);
+        }
     });
 }

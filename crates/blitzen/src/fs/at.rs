@@ -1,7 +1,8 @@
 //! Reading and writing at an offset, with buffers that the operation owns.
 //!
-//! These neither use nor move the file's position, need only a shared
-//! reference, and run beside each other.
+//! These neither use nor move the file's position, and need only a shared
+//! reference. They run beside each other, but on Windows one at a time: there each
+//! moves the position, and puts it back.
 
 use std::io;
 

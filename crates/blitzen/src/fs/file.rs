@@ -202,8 +202,12 @@ impl File {
     /// # std::fs::remove_dir_all(&dir) }
     /// ```
     pub fn from_std(std: StdFile) -> File {
+        Self::from_open_file(OpenFile::new(std))
+    }
+
+    fn from_open_file(file: OpenFile) -> Self {
         File {
-            file: Arc::new(OpenFile::new(std)),
+            file: Arc::new(file),
             cursor: Mutex::new(FileCursor::new()),
             max_buf_size: MAX_BUF_SIZE,
         }
@@ -371,7 +375,7 @@ impl File {
     pub async fn try_clone(&self) -> io::Result<File> {
         op::enter()?;
         self.settle().await?;
-        let mut clone = File::from_std(self.file.std.try_clone()?);
+        let mut clone = Self::from_open_file(self.file.try_clone()?);
         clone.max_buf_size = self.max_buf_size;
         Ok(clone)
     }

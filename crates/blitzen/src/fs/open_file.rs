@@ -23,13 +23,23 @@ pub(super) struct OpenFile {
 
 impl OpenFile {
     pub(super) fn new(std: StdFile) -> Self {
+        Self::with_keeper(std, PositionKeeper::new())
+    }
+
+    /// Duplicates the descriptor. Both have one position.
+    pub(super) fn try_clone(&self) -> io::Result<Self> {
+        let std = self.std.try_clone()?;
+        Ok(Self::with_keeper(std, self.keeper.clone()))
+    }
+
+    fn with_keeper(std: StdFile, keeper: PositionKeeper) -> Self {
         Self {
             std,
             write_back: Arc::default(),
             inline: InlineBackoff::new(),
             nowait_reads: NoWaitSupport::unknown(),
             nowait_writes: NoWaitSupport::unknown(),
-            keeper: PositionKeeper::new(),
+            keeper,
             kind: OnceLock::new(),
         }
     }

@@ -15,7 +15,9 @@
 //!     it began is discarded.
 //! P2. A job reads a file that is not local at an offset, and does not move its
 //!     position. Its bytes are used only if the position is still the same and the
-//!     file has not been changed since.
+//!     file has not been changed since. Where a read at an offset moves the position
+//!     until it puts it back, no other operation begins meanwhile: the job counts as
+//!     a change whose future was dropped.
 //! P3. A stream, such as a pipe or a terminal, has no position. What a job has
 //!     read of one is kept for the next read.
 
@@ -32,7 +34,7 @@ use blitzen_task::JoinHandle;
 use super::inline;
 use super::op::{self, MAX_INLINE_BYTES};
 use super::open_file::{OpenFile, retry_interrupted};
-use super::sys::{self, NoWait, ReadAhead};
+use super::sys::{self, MOVES_POSITION, NoWait, ReadAhead};
 
 pub(super) struct Reader {
     state: ReaderState,
@@ -186,12 +188,16 @@ fn begin(file: &Arc<OpenFile>, len: usize) -> ReaderState {
 
 fn begin_job(file: &Arc<OpenFile>, len: usize) -> ReaderState {
     let file = file.clone();
+    let change = MOVES_POSITION.then(|| file.write_back.begin_abandoned_change()); // P2
     let job = move || {
         let mut bytes = vec![0; len];
         let position = file.position();
         let read = match position {
             Some(offset) => sys::read_blocking_at(&file, &mut bytes, offset),
-            None => retry_interrupted(|| (&file.std).read(&mut bytes)),
+            None => {
+                drop(change); // a stream may keep the job waiting while others write to it
+                retry_interrupted(|| (&file.std).read(&mut bytes))
+            }
         };
         let read = read.map(|read| {
             bytes.truncate(read);

@@ -16,7 +16,8 @@
 //!     by the next operation on the file, of whatever kind.
 //! W4. A change (such as `set_len`) whose future was dropped may still run, on
 //!     the ring or on the pool. It is counted until it has ended, and the next
-//!     operation waits for it: otherwise the change could undo what comes later.
+//!     operation waits for it: otherwise the change could undo what comes later. On
+//!     Windows, the job of a read is counted in the same way (`reader.rs`, P2).
 //! W5. Wakers are fired after the lock. One that panics costs neither another task its
 //!     wake, nor the job the bytes that it has taken.
 
@@ -145,6 +146,18 @@ impl WriteBack {
         (Change(Some(tracker.clone())), ChangeGuard(Some(tracker)))
     }
 
+    /// Begins a change that no future waits for (W4).
+    pub(super) fn begin_abandoned_change(self: &Arc<Self>) -> Change {
+        let (change, _abandoned) = self.begin_change();
+        change
+    }
+
+    /// Has the next operation on the file return `error`, unless it returns another (W3).
+    #[cfg_attr(not(any(test, windows)), allow(dead_code))]
+    pub(super) fn fail(&self, error: io::Error) {
+        self.0.lock().error.get_or_insert(error);
+    }
+
     /// Ends the job, and drops its file.
     fn end_job(&self, file: &mut Option<Arc<OpenFile>>, error: Option<io::Error>) {
         let mut queue = self.0.lock();
@@ -173,7 +186,7 @@ fn end_job_locked(
         memory.clear();
         memory.shrink_to(KEPT_CAPACITY);
     }
-    queue.error = error;
+    queue.error = error.or(queue.error.take());
     queue.has_job = false;
 }
 
@@ -189,7 +202,7 @@ impl WriteBackJob {
         let mut bytes = std::mem::take(&mut self.write_back.0.lock().spare);
         while self.take(&mut bytes) {
             let written = match &self.file {
-                Some(file) => (&file.std).write_all(&bytes),
+                Some(file) => file.keeper.alone(file, || (&file.std).write_all(&bytes)),
                 None => unreachable!("the file is there until the job ends"),
             };
             if let Err(error) = written {
@@ -346,6 +359,33 @@ mod tests {
         let mut bytes = Vec::new();
         reader.read_to_end(&mut bytes).unwrap();
         assert_eq!(bytes, b"kept");
+    }
+
+    #[test]
+    fn the_end_of_a_job_keeps_an_error_that_came_meanwhile() {
+        let write_back = Arc::new(WriteBack::default());
+        write_back.0.lock().has_job = true;
+        let job = WriteBackJob {
+            write_back: write_back.clone(),
+            file: Some(Arc::new(OpenFile::new(StdFile::open("/dev/null").unwrap()))),
+        };
+        write_back.fail(io::ErrorKind::NotFound.into());
+        write_back.fail(io::ErrorKind::Other.into());
+        job.run();
+        let Poll::Ready(Err(error)) = idle(&write_back) else {
+            panic!("the error is lost");
+        };
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+        assert!(matches!(idle(&write_back), Poll::Ready(Ok(()))), "once");
+    }
+
+    #[test]
+    fn a_change_that_no_future_waits_for_is_waited_for_until_its_end() {
+        let write_back = Arc::new(WriteBack::default());
+        let change = write_back.begin_abandoned_change();
+        assert!(idle(&write_back).is_pending());
+        drop(change);
+        assert!(idle(&write_back).is_ready());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! E1. The source is there until [`into_inner`](PollEvented::into_inner),
 //!     [`take`](PollEvented::take) or `drop` takes it.
 //! E2. It is deregistered before it is closed or returned: a duplicate of the
-//!     descriptor may live on elsewhere.
+//!     descriptor may live on elsewhere. A named pipe of Windows is left to its poller instead.
 
 use std::fmt;
 use std::io;
@@ -115,6 +115,16 @@ impl<S: Source> PollEvented<S> {
                 let _ = self.registration.deregister(&mut source);
                 source
             }
+            None => unreachable!("E1"),
+        }
+    }
+
+    /// Takes the source as [`take`](Self::take) does, but leaves it registered with the poller, which
+    /// closes it.
+    #[cfg(windows)]
+    pub(crate) fn take_registered(&mut self) -> S {
+        match self.source.take() {
+            Some(source) => source,
             None => unreachable!("E1"),
         }
     }

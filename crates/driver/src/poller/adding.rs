@@ -1,7 +1,9 @@
-//! Threads that add a source over poll(2), where nobody may wait meanwhile.
+//! Threads that add a source over poll(2), where nobody may wait meanwhile, or close a named pipe on
+//! Windows.
 //!
 //! The thread that waits for events holds the turn's lock. A thread that adds a source has to get the
-//! lock, so it ends the wait, and keeps the next one from beginning before it has had its turn:
+//! lock, so it ends the wait, and keeps the next one from beginning before it has had its turn.
+//! What is said of it here holds for one that closes a pipe, too:
 //!
 //! ```text
 //!   adds:   count = count + 1    event of the waker    lock, count = count - 1, add

@@ -22,12 +22,24 @@ mod adding;
 mod slots;
 mod wait;
 
+cfg_select! {
+    windows => {
+        mod closing_pipes;
+        mod pipe_reaper;
+        use closing_pipes::ClosingPipes;
+    }
+    _ => {
+        mod no_closing_pipes;
+        use no_closing_pipes::ClosingPipes;
+    }
+}
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use blitzen_util::shim::atomic::AtomicU64;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
+use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
@@ -48,6 +60,10 @@ const WAKER_TOKEN: usize = usize::MAX;
 /// is given: half of a worker's run queue, so that the tasks fit in. The queue is the
 /// scheduler's, of which this crate knows nothing.
 pub(crate) const BUSY_EVENTS: usize = 128;
+
+/// Whether threads end a wait to get the turn's lock: to add a source over poll(2), and to close a
+/// named pipe on Windows.
+const MAY_BE_ENDED: bool = cfg!(any(blitzen_poll, windows));
 
 /// Waits for events and hands them to the sources.
 ///
@@ -96,6 +112,7 @@ struct Turn {
     events: Events,
     /// Empty between turns; kept to reuse its memory.
     wakes: WakeList,
+    closing: ClosingPipes,
 }
 
 /// Written under the turn's lock, read without it.
@@ -107,6 +124,8 @@ struct Counters {
     served: AtomicU64,
     /// Written without the lock.
     registered: AtomicU64,
+    /// How many named pipes are being closed.
+    closing: AtomicUsize,
 }
 
 /// The counters of a [`Poller`].
@@ -196,6 +215,7 @@ impl Poller {
             turn: Mutex::new(Turn {
                 events: Events::with_limits(busy, idle),
                 wakes: WakeList::default(),
+                closing: ClosingPipes::new(),
             }),
             park,
             waker,
@@ -207,6 +227,7 @@ impl Poller {
                 spurious: AtomicU64::new(0),
                 served: AtomicU64::new(0),
                 registered: AtomicU64::new(0),
+                closing: AtomicUsize::new(0),
             },
             adding: Adding::new(),
             selector,
@@ -300,9 +321,15 @@ impl Poller {
         if !cfg!(blitzen_poll) {
             return add(&self.selector);
         }
-        let contended = || self.adding.lock(&self.turn, || self.wake_selector());
-        let _turn = self.turn.try_lock().unwrap_or_else(contended);
+        let _turn = self.lock_turn();
         add(&self.selector)
+    }
+
+    /// Locks the turn. Ends the wait of a thread that has the lock.
+    #[cfg_attr(not(any(blitzen_poll, windows)), allow(dead_code))]
+    fn lock_turn(&self) -> MutexGuard<'_, Turn> {
+        let contended = || self.adding.lock(&self.turn, || self.wake_selector());
+        self.turn.try_lock().unwrap_or_else(contended)
     }
 
     /// Whether any source is registered. Makes no system call and takes no lock.
@@ -322,10 +349,10 @@ impl Poller {
         // On Windows, dropping a named pipe only asks the system to cancel its operations. The
         // cancelled read, and the write under way, complete later, through this poller; until a
         // poll takes that completion in, mio keeps the buffer that the system may write to, and
-        // with it the handle: the pipe's other end sees no end. mio does not say how many such
-        // operations there are, and hands out no event for them. So a poller that may have had a
-        // source is turned for as long as it exists. A driver makes its poller for the first
-        // source, and waiting in it costs no more than waiting on a word.
+        // with it the handle: the pipe's other end sees no end. The same holds for the memory of a
+        // socket. So a poller that may have had a source is turned for as long as it exists. A
+        // driver makes its poller for the first source, and waiting in it costs no more than
+        // waiting on a word.
         cfg!(windows) || self.has_sources()
     }
 
@@ -503,7 +530,7 @@ impl Poller {
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
-        let timeout = match !cfg!(blitzen_poll) || self.adding.may_wait() {
+        let timeout = match !MAY_BE_ENDED || self.adding.may_wait() {
             true => timeout,
             false => Some(Duration::ZERO),
         };
@@ -516,13 +543,20 @@ impl Poller {
 
     /// Posts the events to their sources, then wakes the tasks that wait (P2).
     fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> usize {
-        let Turn { events, wakes } = &mut *turn;
+        let Turn {
+            events,
+            wakes,
+            closing,
+        } = &mut *turn;
         let (mut reached, mut spurious) = (0, 0);
         let mut was_woken = false;
         for (token, ready) in events.iter() {
             if token == WAKER_TOKEN {
                 was_woken = true;
                 self.waker.clear();
+            }
+            if closing.post(token, ready) {
+                continue;
             }
             let token = SourceToken(token);
             let hit = self
@@ -531,6 +565,10 @@ impl Poller {
                 .is_some_and(|slot| slot.post(|generation| token.is_of(generation), ready, wakes));
             reached += u64::from(hit);
             spurious += u64::from(!hit);
+        }
+        if closing.count() > 0 && !events.are_left() {
+            closing.advance();
+            self.counters.closing.store(closing.count(), Relaxed);
         }
         if reached + spurious == 0 {
             return 0;

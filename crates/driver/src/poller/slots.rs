@@ -34,13 +34,13 @@ const FIRST_PAGE: usize = 64;
 const PAGES: usize = 26;
 
 /// Bits of a token for the number; the rest is the generation.
-const NUMBER_BITS: u32 = match usize::BITS {
+pub(super) const NUMBER_BITS: u32 = match usize::BITS {
     64 => 32,
     bits => bits / 2 + 4,
 };
 
 /// All numbers are below this, so that a token is never all ones.
-const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
+pub(super) const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
 
 /// The token of a source: the kernel returns it with each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -176,7 +176,7 @@ pub(crate) fn read_blocking(file: &StdFile, room: &mut [MaybeUninit<u8>]) -> io:
 /// Reads at an offset, and leaves the position alone.
 pub(crate) fn read_blocking_at(file: &OpenFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let read = || retry_interrupted(|| file.std.read_at(room, offset));
-    file.keeper.keep(&file.std, read)
+    file.keeper.keep(file, read)
 }
 
 /// A read-ahead into the page cache, whose result is discarded.

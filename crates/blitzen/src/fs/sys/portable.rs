@@ -15,6 +15,7 @@ use blitzen_task::JoinHandle;
 use super::super::op::{self, FileCall, FileOp, PathCall};
 use super::super::open::OpenFlags;
 use super::super::open_file::{OpenFile, retry_interrupted};
+use super::MOVES_POSITION;
 
 /// Reads at the position.
 pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) -> io::Result<usize> {
@@ -27,7 +28,7 @@ pub(crate) fn read_blocking(mut file: &StdFile, room: &mut [MaybeUninit<u8>]) ->
 /// Reads at an offset, and leaves the position alone.
 pub(crate) fn read_blocking_at(file: &OpenFile, room: &mut [u8], offset: u64) -> io::Result<usize> {
     let read = || retry_interrupted(|| read_once(&file.std, room, offset));
-    file.keeper.keep(&file.std, read)
+    file.keeper.keep(file, read)
 }
 
 /// A read-ahead into the page cache, whose result is discarded.
@@ -124,7 +125,7 @@ where
     fn block(mut self) -> Outcome<B> {
         let std = &self.file.std;
         let act = || (self.act)(std, &mut self.buffer);
-        (self.file.keeper.keep(std, act), self.buffer)
+        (self.file.keeper.keep(&self.file, act), self.buffer)
     }
 
     fn refuse(self, error: io::Error) -> Outcome<B> {
@@ -132,8 +133,7 @@ where
     }
 
     fn changed_file(&self) -> Option<&OpenFile> {
-        // On Windows a read moves the position for a while.
-        (self.writes || cfg!(windows)).then_some(&*self.file)
+        (self.writes || MOVES_POSITION).then_some(&*self.file)
     }
 }
 

@@ -26,7 +26,7 @@
 //! ```
 
 use std::ffi::{OsStr, c_void};
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, IoSlice};
 use std::os::windows::ffi::OsStrExt;
 use std::os::windows::io::{
     AsHandle, AsRawHandle, BorrowedHandle, FromRawHandle, OwnedHandle, RawHandle,
@@ -35,7 +35,6 @@ use std::pin::Pin;
 use std::ptr;
 use std::task::{Context, Poll};
 
-use bytes::BufMut;
 use windows_sys::Win32::Foundation::{
     ERROR_INVALID_PARAMETER, GENERIC_READ, GENERIC_WRITE, INVALID_HANDLE_VALUE,
 };
@@ -51,7 +50,8 @@ use windows_sys::Win32::System::Pipes::{
 };
 use windows_sys::Win32::System::SystemServices::ACCESS_SYSTEM_SECURITY;
 
-use crate::io::{AsyncRead, AsyncWrite, BOTH, Interest, PollEvented, ReadBuf, Ready, fill_buf_mut};
+use super::pipe_io::PipeIo;
+use crate::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 
 /// The size of a pipe's buffers unless the server sets another, in bytes.
 const BUFFER_SIZE: u32 = 65_536;
@@ -87,12 +87,11 @@ macro_rules! end_methods {
         #[track_caller]
         pub unsafe fn from_raw_handle(handle: RawHandle) -> io::Result<Self> {
             // SAFETY: the caller hands over an open handle that nobody else owns.
-            let pipe = unsafe { mio::windows::NamedPipe::from_raw_handle(handle) };
-            let io = PollEvented::new(pipe, BOTH, Ready::EMPTY)?;
+            let io = unsafe { PipeIo::from_raw_handle(handle) }?;
             Ok(Self { io })
         }
 
-        fn io(&self) -> &PollEvented<mio::windows::NamedPipe> {
+        fn io(&self) -> &PipeIo {
             &self.io
         }
 
@@ -192,7 +191,7 @@ macro_rules! end_traits {
                 buf: &mut ReadBuf<'_>,
             ) -> Poll<io::Result<()>> {
                 let registration = self.io.registration();
-                let read = registration.poll_read_io(cx, || read_buf(&self.io, buf));
+                let read = registration.poll_read_io(cx, || self.io.read_buf(buf));
                 read.map(|read| read.map(drop))
             }
         }
@@ -204,7 +203,7 @@ macro_rules! end_traits {
                 buf: &[u8],
             ) -> Poll<io::Result<usize>> {
                 let registration = self.io.registration();
-                registration.poll_write_io(cx, || (&*self.io).write(buf))
+                registration.poll_write_io(cx, || self.io.write(buf))
             }
 
             fn poll_write_vectored(
@@ -213,7 +212,7 @@ macro_rules! end_traits {
                 bufs: &[IoSlice<'_>],
             ) -> Poll<io::Result<usize>> {
                 let registration = self.io.registration();
-                registration.poll_write_io(cx, || (&*self.io).write_vectored(bufs))
+                registration.poll_write_io(cx, || self.io.write_vectored(bufs))
             }
 
             fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -222,16 +221,6 @@ macro_rules! end_traits {
 
             fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
                 Poll::Ready(Ok(())) // only closing the handle ends a pipe
-            }
-        }
-
-        impl Drop for $pipe {
-            /// Closes the pipe at once.
-            fn drop(&mut self) {
-                drop(self.io.take()); // cancels the pending read
-                // mio keeps the handle until a poll takes in the end of that read. A worker that is
-                // polling now does so by itself.
-                let _ = self.io.registration().poller().try_turn();
             }
         }
 
@@ -270,7 +259,7 @@ macro_rules! end_traits {
 /// ```
 #[derive(Debug)]
 pub struct NamedPipeServer {
-    io: PollEvented<mio::windows::NamedPipe>,
+    io: PipeIo,
 }
 
 impl NamedPipeServer {
@@ -342,7 +331,7 @@ end_traits!(NamedPipeServer);
 /// ```
 #[derive(Debug)]
 pub struct NamedPipeClient {
-    io: PollEvented<mio::windows::NamedPipe>,
+    io: PipeIo,
 }
 
 impl NamedPipeClient {
@@ -350,44 +339,6 @@ impl NamedPipeClient {
 }
 
 end_traits!(NamedPipeClient);
-
-impl PollEvented<mio::windows::NamedPipe> {
-    fn try_read(&self, buf: &mut [u8]) -> io::Result<usize> {
-        self.attempt(Interest::READABLE, || (&**self).read(buf))
-    }
-
-    fn try_read_vectored(&self, bufs: &mut [IoSliceMut<'_>]) -> io::Result<usize> {
-        self.attempt(Interest::READABLE, || (&**self).read_vectored(bufs))
-    }
-
-    fn try_read_buf<B: BufMut>(&self, buf: &mut B) -> io::Result<usize> {
-        self.attempt(Interest::READABLE, || read_buf(self, buf))
-    }
-
-    fn try_write(&self, buf: &[u8]) -> io::Result<usize> {
-        self.attempt(Interest::WRITABLE, || (&**self).write(buf))
-    }
-
-    fn try_write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        self.attempt(Interest::WRITABLE, || (&**self).write_vectored(bufs))
-    }
-}
-
-/// Appends what one read returns to `buf`.
-fn read_buf<B: BufMut + ?Sized>(pipe: &mio::windows::NamedPipe, buf: &mut B) -> io::Result<usize> {
-    let read = |room: &mut [std::mem::MaybeUninit<u8>]| {
-        for byte in &mut *room {
-            byte.write(0);
-        }
-        // SAFETY: every byte was just written.
-        let room = unsafe { room.assume_init_mut() };
-        let mut pipe = pipe;
-        Ok((pipe.read(room)?, ()))
-    };
-    // SAFETY: a read returns the number of bytes that it has written.
-    let (count, ()) = unsafe { fill_buf_mut(buf, read) }?;
-    Ok(count)
-}
 
 /// Options for creating the server's end of a named pipe.
 ///

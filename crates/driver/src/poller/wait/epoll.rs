@@ -197,6 +197,12 @@ impl Events {
         }
     }
 
+    /// Whether a wait has found more than its limit, and the next one hands it out.
+    #[inline(always)]
+    pub(in crate::poller) fn are_left(&self) -> bool {
+        false
+    }
+
     pub(in crate::poller) fn iter(&self) -> impl Iterator<Item = (usize, Ready)> + '_ {
         self.list
             .iter()

@@ -119,7 +119,7 @@ impl Selector {
         limit: usize,
         timeout: Option<Duration>,
     ) -> io::Result<()> {
-        if events.taken.end == events.count {
+        if !events.are_left() {
             events.count = 0;
             events.taken = 0..0;
             // A buffer takes as many events as it has room for, so there are two.
@@ -163,6 +163,11 @@ impl Events {
             count: 0,
             taken: 0..0,
         }
+    }
+
+    /// Whether a wait has found more than its limit, and the next one hands it out.
+    pub(in crate::poller) fn are_left(&self) -> bool {
+        self.taken.end < self.count
     }
 
     pub(in crate::poller) fn iter(&self) -> impl Iterator<Item = (usize, Ready)> + '_ {
