@@ -567,7 +567,7 @@ impl Poller {
             spurious += u64::from(!hit);
         }
         if closing.count() > 0 && !events.are_left() {
-            closing.advance();
+            closing.advance(self.selector.registry(), &self.waker);
             self.counters.closing.store(closing.count(), Relaxed);
         }
         if reached + spurious == 0 {

@@ -1,5 +1,8 @@
 //! Systems on which a pipe is closed at once.
 
+use mio::Registry;
+
+use super::Waker;
 use crate::Ready;
 
 #[derive(Debug)]
@@ -16,7 +19,7 @@ impl ClosingPipes {
     }
 
     #[inline(always)]
-    pub(super) fn advance(&mut self) {}
+    pub(super) fn advance(&mut self, _registry: &Registry, _waker: &Waker) {}
 
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
