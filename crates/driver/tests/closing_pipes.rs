@@ -332,3 +332,24 @@ fn pipes_are_closed_while_another_thread_waits_in_the_poller() {
     }
     until("something is left", || owner.poller.closing_pipes() == 0);
 }
+
+#[test]
+fn an_owner_that_waits_sees_the_late_end_of_a_cancelled_wait() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // A poll takes in one event, so closing the pipe does not get to the end of the wait.
+        let poller = Arc::new(Poller::with_limits(1, 1).unwrap());
+        let pairs: Vec<_> = (0..10).map(|_| pair(&poller)).collect();
+        let (pipe, registration, _) = server(&poller);
+        assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(registration);
+        poller.close_pipe(pipe, true);
+        assert_eq!(poller.closing_pipes(), 1);
+        while poller.closing_pipes() > 0 {
+            poller.turn(None).unwrap();
+        }
+        drop(pairs);
+        let _ = sender.send(());
+    });
+    ended.recv_timeout(FOREVER).expect("the owner waits on");
+}

@@ -37,6 +37,7 @@ use std::io::{self, Read, Write};
 use std::os::windows::io::AsRawHandle;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use blitzen_util::shim::MutexGuard;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -58,6 +59,10 @@ const MAX_ID: usize = usize::MAX >> NUMBER_BITS >> 1;
 /// the third at the latest, and the read that is cancelled then ends in the fourth. An operation that
 /// has not ended by then is left to others.
 const POLLS_OF_CLOSE: usize = 4;
+
+/// The timeout of a wait that would have none, while pipes are being closed. How long it is does not
+/// matter.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// The pipes of one poller that are being closed.
 #[derive(Debug)]
@@ -152,6 +157,15 @@ impl ClosingPipes {
         // The others may go on without an event of theirs (C2, C6).
         let is_due = |closing: &Closing| !matches!(closing, Closing::Ending { .. });
         self.is_due = self.pipes.values().any(is_due);
+    }
+
+    /// The timeout of a wait that should have `timeout`. Without any, mio waits on after the end of
+    /// an operation for which it has no event (C6), and nobody else can turn the poller.
+    pub(super) fn timeout_of_wait(&self, timeout: Option<Duration>) -> Option<Duration> {
+        match self.pipes.is_empty() {
+            true => timeout,
+            false => timeout.or(Some(LONG)),
+        }
     }
 
     fn contains(&self, id: usize) -> bool {

@@ -531,7 +531,7 @@ impl Poller {
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
         let timeout = match !MAY_BE_ENDED || self.adding.may_wait() {
-            true => timeout,
+            true => turn.closing.timeout_of_wait(timeout),
             false => Some(Duration::ZERO),
         };
         match self.selector.wait(&mut turn.events, limit, timeout) {
