@@ -18,8 +18,8 @@
 //! P3. A turn takes in a bounded number of events. What is left stays in the
 //!     kernel's queue, in front of what was taken, so that nothing starves.
 
-mod adding;
 mod slots;
+mod turn_waiters;
 mod wait;
 
 cfg_select! {
@@ -43,8 +43,8 @@ use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize};
 use blitzen_util::shim::{Mutex, MutexGuard};
 use mio::event::Source;
 
-use adding::Adding;
 use slots::{SourceSlots, SourceToken};
+use turn_waiters::TurnWaiters;
 pub(crate) use wait::BareDescriptor;
 pub use wait::Stream;
 use wait::{Events, Selector, Waker};
@@ -97,7 +97,7 @@ pub struct Poller {
     slots: SourceSlots,
     limits: Limits,
     counters: Counters,
-    adding: Adding,
+    turn_waiters: TurnWaiters,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -229,7 +229,7 @@ impl Poller {
                 registered: AtomicU64::new(0),
                 closing: AtomicUsize::new(0),
             },
-            adding: Adding::new(),
+            turn_waiters: TurnWaiters::new(),
             selector,
         })
     }
@@ -328,7 +328,7 @@ impl Poller {
     /// Locks the turn. Ends the wait of a thread that has the lock.
     #[cfg_attr(not(any(blitzen_poll, windows)), allow(dead_code))]
     fn lock_turn(&self) -> MutexGuard<'_, Turn> {
-        let contended = || self.adding.lock(&self.turn, || self.wake_selector());
+        let contended = || self.turn_waiters.lock(&self.turn, || self.wake_selector());
         self.turn.try_lock().unwrap_or_else(contended)
     }
 
@@ -530,7 +530,7 @@ impl Poller {
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
-        let timeout = match !MAY_BE_ENDED || self.adding.may_wait() {
+        let timeout = match !MAY_BE_ENDED || self.turn_waiters.may_wait_for_events() {
             true => turn.closing.timeout_of_wait(timeout),
             false => Some(Duration::ZERO),
         };

@@ -1,13 +1,12 @@
-//! Threads that add a source over poll(2), where nobody may wait meanwhile, or close a named pipe on
-//! Windows.
+//! Threads that wait for the lock of the turn: to add a source over poll(2), or to close a named pipe
+//! on Windows.
 //!
-//! The thread that waits for events holds the turn's lock. A thread that adds a source has to get the
-//! lock, so it ends the wait, and keeps the next one from beginning before it has had its turn.
-//! What is said of it here holds for one that closes a pipe, too:
+//! The thread that waits for events holds that lock. Another one that needs it ends the wait, and
+//! keeps the next one from beginning before it has had the lock:
 //!
 //! ```text
-//!   adds:   count = count + 1    event of the waker    lock, count = count - 1, add
-//!   waits:  lock                 count = 0?            wait, take the event
+//!   needs the lock:    count = count + 1    event of the waker    lock, count = count - 1
+//!   waits for events:  lock                 count = 0?            wait, take the event
 //! ```
 //!
 //! A1. A thread waits only if it has found the count at zero, with the lock held. If it missed a count,
@@ -17,14 +16,14 @@ use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 use blitzen_util::shim::{Mutex, MutexGuard};
 
-/// How many threads wait for the turn's lock to add a source.
+/// How many threads wait for the turn's lock.
 ///
 /// Relaxed: the kernel orders the count and the event for the thread that takes the event, and the
 /// lock does for those that turn after it (A1).
 #[derive(Debug)]
-pub(super) struct Adding(AtomicUsize);
+pub(super) struct TurnWaiters(AtomicUsize);
 
-impl Adding {
+impl TurnWaiters {
     pub(super) fn new() -> Self {
         Self(AtomicUsize::new(0))
     }
@@ -39,7 +38,7 @@ impl Adding {
     }
 
     /// Whether a thread that has the turn's lock may wait (A1).
-    pub(super) fn may_wait(&self) -> bool {
+    pub(super) fn may_wait_for_events(&self) -> bool {
         self.0.load(Relaxed) == 0
     }
 }
@@ -53,7 +52,7 @@ mod model {
     struct Poller {
         /// The sources.
         turn: Mutex<usize>,
-        adding: Adding,
+        waiters: TurnWaiters,
         event: WakerEvent,
     }
 
@@ -61,20 +60,20 @@ mod model {
         fn new() -> Arc<Self> {
             Arc::new(Self {
                 turn: Mutex::new(0),
-                adding: Adding::new(),
+                waiters: TurnWaiters::new(),
                 event: WakerEvent::default(),
             })
         }
 
         fn add(&self) {
-            *self.adding.lock(&self.turn, || self.event.post()) += 1;
+            *self.waiters.lock(&self.turn, || self.event.post()) += 1;
         }
 
         /// One turn; returns whether it found a source.
         fn turn(&self) -> bool {
             let sources = self.turn.lock();
             let has_source = *sources > 0;
-            if !has_source && self.adding.may_wait() {
+            if !has_source && self.waiters.may_wait_for_events() {
                 self.event.wait();
             } else {
                 // A poll that does not wait takes the event, too.
