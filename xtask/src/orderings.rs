@@ -557,6 +557,180 @@ fn page_lines(page: &str) -> impl Iterator<Item = (String, &str)> {
 mod tests {
     use super::*;
 
+    /// How the page and the reasons differ from the sources. `functions` are the names of all
+    /// functions, by crate.
+    fn differences(
+        sites: &[Site],
+        page: &str,
+        reasons: &Reasons,
+        functions: &BTreeSet<(String, String)>,
+    ) -> Vec<String> {
+        let mut differences = Vec::new();
+        let results: BTreeMap<String, &str> = page_lines(page).collect();
+        for site in sites {
+            let key = site.key();
+            let why = match (results.get(&key).copied(), reasons.of(site)) {
+                (None, _) => format!("not on {PAGE}"),
+                (Some("none" | "not looked for"), _) => {
+                    format!("neither a model on {PAGE} nor a reason in {REASONS}")
+                }
+                (Some(result), Some(reason)) if result == format!("none: {reason}") => continue,
+                (Some(_), Some(_)) => format!("{PAGE} lacks the reason of {REASONS}"),
+                (Some(result), None) if result.starts_with("none: ") => {
+                    format!("the reason on {PAGE} is not in {REASONS}")
+                }
+                (Some(model), None) => {
+                    let path = model.trim_matches('`');
+                    let krate = path.split("::").next().unwrap_or_default();
+                    let function = path.rsplit("::").next().unwrap_or_default();
+                    if functions.contains(&(krate.to_owned(), function.to_owned())) {
+                        continue;
+                    }
+                    format!("there is no model {model}")
+                }
+            };
+            differences.push(format!("{key}: {why}"));
+        }
+        let keys: BTreeSet<String> = sites.iter().map(Site::key).collect();
+        let listed = results.keys().map(|key| (key, PAGE));
+        let listed = listed.chain(reasons.0.keys().map(|key| (key, REASONS)));
+        for (key, list) in listed.filter(|(key, _)| !keys.contains(*key)) {
+            differences.push(format!("{key}: in {list}, but not in the sources"));
+        }
+        differences
+    }
+
+    /// What the lists say of orderings has to be of these sources: a new ordering needs a search
+    /// for its model.
+    #[test]
+    fn the_lists_have_every_ordering_of_the_sources_and_no_other() {
+        let (mut sites, mut functions) = (Vec::new(), BTreeSet::new());
+        for package in sh::library_packages().unwrap() {
+            let krate = package.name.replace('-', "_");
+            weaken_package(&package.dir, &mut sites, |_, text| {
+                let names = text.lines().map(str::trim_start).filter_map(function_name);
+                functions.extend(names.map(|name| (krate.clone(), name.to_owned())));
+                Ok(())
+            })
+            .unwrap();
+        }
+        let page_text = fs::read_to_string(sh::root().join(PAGE)).unwrap();
+        let reasons = Reasons::read().unwrap();
+        let differences = differences(&sites, &page_text, &reasons, &functions);
+        assert!(
+            differences.is_empty(),
+            "run `cargo xtask orderings <part of the path>` for these orderings:\n{}",
+            differences.join("\n")
+        );
+        let expected = page(&sites, &Found::new(), &page_text, &reasons);
+        assert_eq!(page_text, expected, "`cargo xtask orderings` writes {PAGE}");
+    }
+
+    #[test]
+    fn a_difference_is_found_both_ways() {
+        let functions = BTreeSet::from([("blitzen_util".to_owned(), "m".to_owned())]);
+        let reasons = Reasons::parse("crates/util/src/a.rs wait Acquire#2 the kernel\n").unwrap();
+        let found = Found::from([(1, Some("blitzen_util::a::m".to_owned()))]);
+        let text = page(&sites(), &found, "", &reasons);
+        let differ = |sites: &[Site], text: &str, reasons: &Reasons| {
+            differences(sites, text, reasons, &functions).join(", ")
+        };
+        assert_eq!(differ(&sites(), &text, &reasons), "");
+
+        let none = Reasons::parse("").unwrap();
+        let why = differ(&sites()[..1], &text, &none);
+        assert!(
+            why.contains("Acquire#2: in docs/orderings.md, but not"),
+            "{why}"
+        );
+        let why = differ(&sites(), &text, &none);
+        assert!(why.contains("is not in xtask/orderings-without"), "{why}");
+        let why = differ(
+            &sites()[..1],
+            &page(&sites()[..1], &found, "", &none),
+            &reasons,
+        );
+        assert!(
+            why.contains("Acquire#2: in xtask/orderings-without"),
+            "{why}"
+        );
+
+        let without = |part: &str| {
+            let lines = text.lines().filter(|line| !line.contains(part));
+            lines.collect::<Vec<_>>().join("\n")
+        };
+        let why = differ(&sites(), &without("`Acquire`"), &reasons);
+        assert!(
+            why.contains("wait Acquire: not on docs/orderings.md"),
+            "{why}"
+        );
+        let why = differ(&sites(), &text.replace("::m`", "::gone`"), &reasons);
+        assert!(why.contains("there is no model"), "{why}");
+        let open = page(&sites(), &Found::new(), "", &reasons);
+        assert!(differ(&sites(), &open, &reasons).contains("neither a model"));
+        let other = text.replace("the kernel", "something else");
+        assert!(differ(&sites(), &other, &reasons).contains("lacks the reason"));
+    }
+
+    /// The files that have orderings, but none with a model, are in a table.
+    #[test]
+    fn platforms_md_lists_the_files_without_any_model() {
+        let text = fs::read_to_string(sh::root().join(PAGE)).unwrap();
+        let (mut with, mut without) = (BTreeSet::new(), BTreeSet::new());
+        for (key, result) in page_lines(&text) {
+            let file = key.split(' ').next().unwrap_or_default();
+            match result.starts_with("none: ") {
+                true => without.insert(file.to_owned()),
+                false => with.insert(file.to_owned()),
+            };
+        }
+        let platforms = fs::read_to_string(sh::root().join("docs/platforms.md")).unwrap();
+        let (_, table) = platforms
+            .split_once("\n| file | what they order |\n")
+            .unwrap();
+        let rows = table.lines().take_while(|line| line.starts_with('|'));
+        let first_cells = rows.filter_map(|row| row.split(" | ").next());
+        let files = first_cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+        let listed: BTreeSet<String> = files.map(|file| format!("crates/{file}")).collect();
+        assert_eq!(listed, &without - &with);
+    }
+
+    /// [`weaken_line`] finds only orderings that are arguments, so there must be no others.
+    #[test]
+    fn every_ordering_of_the_sources_is_an_argument() {
+        for package in sh::library_packages().unwrap() {
+            for (path, text) in sh::rust_files(&package.dir.join("src")).unwrap() {
+                if path.ends_with("model.rs") {
+                    continue;
+                }
+                for (line, _) in marked_lines(&text).filter(|(_, is_code)| *is_code) {
+                    let code = code_of(line);
+                    assert_eq!(words(code), arguments(code), "{}: {line}", path.display());
+                }
+            }
+        }
+        let other = "let order = Acquire;";
+        assert_ne!(words(other), arguments(other));
+    }
+
+    /// How often orderings are named.
+    fn words(code: &str) -> usize {
+        let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        words.filter(|word| STRONG.contains(word)).count()
+    }
+
+    /// How often they are arguments.
+    fn arguments(code: &str) -> usize {
+        let mut names = Vec::new();
+        weaken_line(code, "shim", |name| {
+            names.push(name);
+            0
+        });
+        // Each `AcqRel` has two names.
+        let is_first = |name: &&String| !name.ends_with(":Release");
+        names.iter().filter(is_first).count()
+    }
+
     #[test]
     fn orderings_are_replaced_and_nothing_else_is() {
         let text = "\
