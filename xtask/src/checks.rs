@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::sh::{self, Context, Failure, Outcome, Tally};
+use crate::toolchain;
 
 /// An example that has not ended by then hangs.
 const EXAMPLE_LIMIT: Duration = Duration::from_secs(120);
@@ -92,12 +93,7 @@ fn task_spans_clippy() -> Outcome {
 /// Compiles the library with the version that `rust-version` states. There is nothing to do
 /// if that version is active: the other steps have used it.
 pub(crate) fn msrv(_: &[String]) -> Outcome<Tally> {
-    let manifest = sh::root().join("Cargo.toml");
-    let manifest = std::fs::read_to_string(&manifest).context(manifest.display())?;
-    let oldest = manifest
-        .lines()
-        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'))
-        .ok_or("Cargo.toml states no rust-version")?;
+    let oldest = toolchain::oldest_version()?;
     let active = sh::read(
         Command::new("rustc")
             .arg("--version")

@@ -4,12 +4,13 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::sh::{self, Outcome};
+use crate::sh::{self, Context, Outcome};
 
 /// Debian has a second toolchain, with the sources of the standard library, to build its
 /// browsers. It is in /usr/bin and does not disturb rustup's.
 const DEBIAN_PACKAGES: [&str; 3] = ["rustc-web", "cargo-web", "rust-web-src"];
 const DEBIAN_SOURCES: &str = "/usr/lib/rustlib/src/rust/library/std/Cargo.toml";
+const DEBIAN_COMPILER: &str = "/usr/bin/rustc";
 
 /// A cargo that accepts `-Z` flags: nightly's, or stable's with `RUSTC_BOOTSTRAP`.
 pub(crate) fn unstable_cargo() -> Command {
@@ -24,9 +25,9 @@ pub(crate) fn unstable_cargo() -> Command {
 
 /// A cargo that can build the standard library with `-Zbuild-std`.
 ///
-/// Installs Debian's packages if there is no such toolchain and we are root.
+/// Installs Debian's packages if there is no such toolchain, or an old one, and we are root.
 pub(crate) fn build_std_cargo() -> Outcome<Command> {
-    if !Path::new(DEBIAN_SOURCES).exists() {
+    if !debian_has_sources()? {
         if nightly_has_sources() {
             return Ok(nightly_cargo());
         }
@@ -36,7 +37,7 @@ pub(crate) fn build_std_cargo() -> Outcome<Command> {
     command
         .current_dir(sh::root())
         .env("RUSTC_BOOTSTRAP", "1")
-        .env("RUSTC", "/usr/bin/rustc")
+        .env("RUSTC", DEBIAN_COMPILER)
         .env("RUSTDOC", "/usr/bin/rustdoc");
     Ok(command)
 }
@@ -103,6 +104,28 @@ fn nightly_cargo() -> Command {
     command
 }
 
+/// Whether Debian's toolchain is there, and new enough for the library.
+fn debian_has_sources() -> Outcome<bool> {
+    let version = sh::read(Command::new(DEBIAN_COMPILER).arg("--version")).unwrap_or_default();
+    let is_new = minor_of(&version) >= minor_of(&oldest_version()?);
+    Ok(is_new && Path::new(DEBIAN_SOURCES).exists())
+}
+
+/// Returns the oldest version of Rust that the manifest allows.
+pub(crate) fn oldest_version() -> Outcome<String> {
+    let manifest = sh::root().join("Cargo.toml");
+    let manifest = std::fs::read_to_string(&manifest).context(manifest.display())?;
+    let oldest = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'));
+    Ok(oldest.ok_or("Cargo.toml states no rust-version")?.to_string())
+}
+
+/// Returns the 95 of `rustc 1.95.0 (…)` and of `1.95`.
+fn minor_of(version: &str) -> Option<u32> {
+    version.split_once("1.")?.1.split('.').next()?.parse().ok()
+}
+
 fn nightly_has_sources() -> bool {
     let sysroot =
         sh::read(Command::new("rustup").args(["run", "nightly", "rustc", "--print", "sysroot"]));
@@ -111,4 +134,19 @@ fn nightly_has_sources() -> bool {
             .join("lib/rustlib/src/rust/library/std/Cargo.toml")
             .exists()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_older_compiler_is_told_from_a_newer_one() {
+        let old = minor_of("rustc 1.85.0 (4d91de4e4 2025-02-17) (built from a source tarball)");
+        let new = minor_of("rustc 1.101.0 (30a34c682 2026-05-25)");
+        let oldest = minor_of(&oldest_version().unwrap());
+        assert!(old < oldest && oldest < new, "{old:?} {oldest:?} {new:?}");
+        assert_eq!(minor_of(""), None);
+        assert!(None < oldest, "there is none");
+    }
 }

@@ -176,6 +176,23 @@ fn a_server_that_has_disconnected_its_client_is_closed() {
 }
 
 #[test]
+fn a_server_whose_write_has_failed_is_closed_with_its_next_client() {
+    let client = current_thread().block_on(async {
+        let name = new_name();
+        let mut server = ServerOptions::new().create(&name).unwrap();
+        let first = open(&name);
+        server.connect().await.unwrap();
+        begin_write(&mut server).await;
+        drop(first);
+        server.writable().await.unwrap(); // the write has failed, and nobody sees the error
+        server.disconnect().unwrap();
+        assert!(!is_done(server.connect()).await);
+        open(&name)
+    });
+    Peer::new(client).reads_to_the_end(0);
+}
+
+#[test]
 fn what_was_written_arrives_although_nobody_drives_the_runtime() {
     let runtime = current_thread();
     let (mut server, client) = runtime.block_on(pair());

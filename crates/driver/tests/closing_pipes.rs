@@ -7,19 +7,20 @@ mod common;
 
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
-use std::os::windows::io::FromRawHandle;
+use std::os::windows::io::{AsRawHandle, FromRawHandle};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use blitzen_driver::{Poller, Ready, Registration};
-use common::BOTH;
+use blitzen_driver::{Interest, Poller, Ready, Registration};
+use common::{BOTH, turn_until_ready};
 use mio::windows::NamedPipe;
 use windows_sys::Win32::Foundation::INVALID_HANDLE_VALUE;
 use windows_sys::Win32::Storage::FileSystem::{
-    FILE_FLAG_OVERLAPPED, PIPE_ACCESS_INBOUND, PIPE_ACCESS_OUTBOUND,
+    FILE_FLAG_OVERLAPPED, PIPE_ACCESS_DUPLEX, PIPE_ACCESS_INBOUND, PIPE_ACCESS_OUTBOUND, ReadFile,
 };
-use windows_sys::Win32::System::Pipes::CreateNamedPipeW;
+use windows_sys::Win32::System::IO::CancelIoEx;
+use windows_sys::Win32::System::Pipes::{CreateNamedPipeW, PIPE_TYPE_BYTE, PIPE_TYPE_MESSAGE};
 
 const NOW: Option<Duration> = Some(Duration::ZERO);
 const FOREVER: Duration = Duration::from_secs(20);
@@ -59,6 +60,28 @@ fn pair(poller: &Arc<Poller>) -> (NamedPipe, Registration, File) {
     let client = open(&name);
     pipe.connect().unwrap();
     (pipe, registration, client)
+}
+
+/// Begins to write `MUCH` bytes, which the client does not read yet. Forgets that the pipe was
+/// writable, so that it is ready once the write has ended.
+fn begin_write(poller: &Poller, pipe: &mut NamedPipe, registration: &Registration) {
+    turn_until_ready(poller, registration, Interest::WRITABLE);
+    let written = registration.try_io(Interest::WRITABLE, || pipe.write(&[7; MUCH]));
+    assert_eq!(written.unwrap(), MUCH);
+    let refused = registration.try_io(Interest::WRITABLE, || pipe.write(&[8]));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::WouldBlock);
+}
+
+/// A server whose client was closed during a write, and its name. Nobody has seen the error of the
+/// write: mio keeps it.
+fn server_with_a_failed_write(poller: &Arc<Poller>) -> (NamedPipe, Registration, String) {
+    let (mut pipe, registration, name) = server(poller);
+    let client = open(&name);
+    pipe.connect().unwrap();
+    begin_write(poller, &mut pipe, &registration);
+    drop(client);
+    turn_until_ready(poller, &registration, Interest::WRITABLE);
+    (pipe, registration, name)
 }
 
 /// Has the client read until the end, which comes only when the server's handle is closed.
@@ -118,8 +141,8 @@ fn a_server_that_may_have_waited_for_its_client_is_closed() {
     until("something is left", || poller.closing_pipes() == 0);
 }
 
-/// Creates the server's end of a pipe in one direction.
-fn one_way_server(name: &str, open_mode: u32) -> NamedPipe {
+/// Creates the server's end of a pipe that may have one instance.
+fn new_server(name: &str, open_mode: u32, pipe_type: u32) -> NamedPipe {
     let name: Vec<u16> = name.encode_utf16().chain([0]).collect();
     let open_mode = open_mode | FILE_FLAG_OVERLAPPED;
     // SAFETY: the name ends with a zero, and there are no attributes.
@@ -127,7 +150,7 @@ fn one_way_server(name: &str, open_mode: u32) -> NamedPipe {
         CreateNamedPipeW(
             name.as_ptr(),
             open_mode,
-            0,
+            pipe_type,
             1,
             4096,
             4096,
@@ -146,7 +169,7 @@ fn pipes_in_one_direction_are_closed() {
         for (waits, has_client) in [(false, false), (true, false), (true, true), (false, true)] {
             let poller = Arc::new(Poller::new(64).unwrap());
             let name = new_name();
-            let mut pipe = one_way_server(&name, open_mode);
+            let mut pipe = new_server(&name, open_mode, PIPE_TYPE_BYTE);
             let registration = poller.register(&mut pipe, BOTH, Ready::EMPTY).unwrap();
             if waits {
                 assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
@@ -159,7 +182,7 @@ fn pipes_in_one_direction_are_closed() {
             poller.close_pipe(pipe, waits);
             until("something is left", || poller.closing_pipes() == 0);
             drop(client);
-            drop(one_way_server(&name, open_mode)); // there may be one instance
+            drop(new_server(&name, open_mode, PIPE_TYPE_BYTE)); // refused while another one is open
         }
     }
 }
@@ -187,6 +210,90 @@ fn a_write_is_completed_before_the_pipe_is_closed() {
     // The reaper keeps what it has to turn.
     drop(poller);
     assert_eq!(read_to_end(client), MUCH);
+}
+
+#[test]
+fn a_write_is_completed_even_if_the_pipe_may_have_waited_for_its_client() {
+    for is_wait_seen_to_end in [true, false] {
+        let poller = Arc::new(Poller::new(64).unwrap());
+        let (mut pipe, registration, name) = server(&poller);
+        assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
+        let client = open(&name);
+        if is_wait_seen_to_end {
+            turn_until_ready(&poller, &registration, Interest::WRITABLE);
+        }
+        assert_eq!(pipe.write(&[7; MUCH]).unwrap(), MUCH);
+        drop(registration);
+        poller.close_pipe(pipe, true);
+        assert_eq!(read_to_end(client), MUCH);
+        until("something is left", || poller.closing_pipes() == 0);
+    }
+}
+
+#[test]
+fn closing_a_pipe_sends_no_empty_message() {
+    // A poll takes in one event, so closing the pipe does not get to its own at once.
+    let poller = Arc::new(Poller::with_limits(1, 1).unwrap());
+    let pairs: Vec<_> = (0..10).map(|_| pair(&poller)).collect();
+    let name = new_name();
+    let mut pipe = new_server(&name, PIPE_ACCESS_DUPLEX, PIPE_TYPE_MESSAGE);
+    let registration = poller.register(&mut pipe, BOTH, Ready::EMPTY).unwrap();
+    let client = open(&name);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    until("something is left", || poller.closing_pipes() == 0);
+    let (mut room, mut count) = ([0; 16], 0);
+    // SAFETY: the handle is open, and what is written to outlives the call.
+    let has_message = unsafe {
+        let none = std::ptr::null_mut();
+        ReadFile(
+            client.as_raw_handle(),
+            room.as_mut_ptr(),
+            16,
+            &mut count,
+            none,
+        )
+    };
+    assert_eq!(has_message, 0, "only the end");
+    drop(pairs);
+}
+
+#[test]
+fn a_pipe_whose_write_has_failed_is_closed() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (pipe, registration, name) = server_with_a_failed_write(&poller);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    until("something is left", || poller.closing_pipes() == 0);
+    assert!(File::open(name).is_err(), "closed");
+}
+
+#[test]
+fn a_pipe_whose_write_was_cancelled_is_closed_although_its_client_is_there() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (mut pipe, registration, client) = pair(&poller);
+    begin_write(&poller, &mut pipe, &registration);
+    // SAFETY: the handle is open; without an operation, all are meant.
+    let cancelled = unsafe { CancelIoEx(pipe.as_raw_handle(), std::ptr::null()) };
+    assert_ne!(cancelled, 0);
+    turn_until_ready(&poller, &registration, Interest::WRITABLE);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    assert!(read_to_end(client) < MUCH);
+    until("something is left", || poller.closing_pipes() == 0);
+}
+
+#[test]
+fn a_server_whose_write_has_failed_is_closed_with_its_next_client() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (pipe, registration, name) = server_with_a_failed_write(&poller);
+    pipe.disconnect().unwrap();
+    assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
+    let client = open(&name);
+    drop(registration);
+    poller.close_pipe(pipe, true);
+    assert_eq!(read_to_end(client), 0);
+    until("something is left", || poller.closing_pipes() == 0);
 }
 
 #[test]
@@ -224,4 +331,25 @@ fn pipes_are_closed_while_another_thread_waits_in_the_poller() {
         assert_eq!(read_to_end(client), 0);
     }
     until("something is left", || owner.poller.closing_pipes() == 0);
+}
+
+#[test]
+fn an_owner_that_waits_sees_the_late_end_of_a_cancelled_wait() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // A poll takes in one event, so closing the pipe does not get to the end of the wait.
+        let poller = Arc::new(Poller::with_limits(1, 1).unwrap());
+        let pairs: Vec<_> = (0..10).map(|_| pair(&poller)).collect();
+        let (pipe, registration, _) = server(&poller);
+        assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
+        drop(registration);
+        poller.close_pipe(pipe, true);
+        assert_eq!(poller.closing_pipes(), 1);
+        while poller.closing_pipes() > 0 {
+            poller.turn(None).unwrap();
+        }
+        drop(pairs);
+        let _ = sender.send(());
+    });
+    ended.recv_timeout(FOREVER).expect("the owner waits on");
 }

@@ -22,7 +22,8 @@ const HOLD_NS: u64 = 10 * PERIOD_NS;
 #[derive(Debug, Default)]
 pub(crate) struct Contention {
     read_ns: Cell<u64>,
-    preemptions: Cell<u64>,
+    /// `None` if the count of the thread on which the worker runs was not read yet.
+    preemptions: Cell<Option<u64>>,
     held_until_ns: Cell<u64>,
     is_contended: Cell<bool>,
 }
@@ -39,13 +40,26 @@ impl Contention {
     #[cold]
     fn read(&self, now_ns: u64, preemptions: u64) {
         let periods = now_ns.saturating_sub(self.read_ns.replace(now_ns)) / PERIOD_NS;
-        // Another thread runs the worker if the count is lower; if it is higher, for once too many
-        // are counted.
-        let more = preemptions.saturating_sub(self.preemptions.replace(preemptions));
+        let Some(before) = self.preemptions.replace(Some(preemptions)) else {
+            return;
+        };
+        let more = preemptions.saturating_sub(before);
         if more >= PREEMPTIONS.saturating_mul(periods) {
             self.held_until_ns.set(now_ns.saturating_add(HOLD_NS));
         }
+        self.note_time(now_ns);
+    }
+
+    /// Ends what was held long enough. A worker that was parked calls this: it has read no count
+    /// meanwhile.
+    #[inline]
+    pub(crate) fn note_time(&self, now_ns: u64) {
         self.is_contended.set(now_ns < self.held_until_ns.get());
+    }
+
+    /// Begins anew, since another thread runs the worker: its count says nothing of this one's.
+    pub(crate) fn forget_count(&self) {
+        self.preemptions.set(None);
     }
 
     /// Whether other threads have wanted the processor lately.
@@ -105,12 +119,26 @@ mod tests {
 
     #[test]
     fn a_worker_that_has_changed_its_thread_starts_again() {
+        for other in [3, 5_000] {
+            let contention = Contention::default();
+            contention.sample(1_000 * MS, || 900);
+            contention.forget_count();
+            contention.sample(1_200 * MS, || other);
+            contention.sample(1_210 * MS, || other + 1);
+            assert!(!contention.is_contended());
+            contention.sample(1_220 * MS, || other + 3);
+            assert!(contention.is_contended());
+        }
+    }
+
+    #[test]
+    fn what_was_held_ends_while_the_worker_is_parked() {
         let contention = Contention::default();
-        contention.sample(1_000 * MS, || 900);
-        contention.sample(1_200 * MS, || 3);
-        contention.sample(1_210 * MS, || 4);
-        assert!(!contention.is_contended());
-        contention.sample(1_220 * MS, || 6);
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_010 * MS, || 2);
+        contention.note_time(1_109 * MS);
         assert!(contention.is_contended());
+        contention.note_time(1_110 * MS);
+        assert!(!contention.is_contended());
     }
 }

@@ -5,8 +5,8 @@
 //! lines of the queue from one processor to the other and back. So the thief looks at the queue
 //! twice: if it grows, the thief waits for two microseconds and then takes half of what has come.
 //!
-//! From a queue that does not grow it takes at once. The second look costs time too, so after looks
-//! in vain ever more of them are left out.
+//! The second look costs time too. A thief takes it at one queue at most each time it looks for
+//! tasks, and after looks in vain ever more of them are left out: then it takes at once.
 
 use blitzen_util::backoff::Backoff;
 use blitzen_util::shim::hint;
@@ -33,13 +33,16 @@ pub(crate) struct Gather {
 }
 
 impl Gather {
-    /// Returns when it is time to take tasks from the queue with that `len`.
+    /// Returns when it is time to take tasks from the queue with that `len`: true if it has looked
+    /// twice.
     #[inline]
-    pub(crate) fn wait(&self, len: impl Fn() -> u32, now_ns: impl Fn() -> u64) {
+    pub(crate) fn wait(&self, len: impl Fn() -> u32, now_ns: impl Fn() -> u64) -> bool {
         let seen = len();
-        if (1..ENOUGH).contains(&seen) && self.backoff.begin_attempt() {
+        let looks_twice = (1..ENOUGH).contains(&seen) && self.backoff.begin_attempt();
+        if looks_twice {
             self.wait_for_more(seen, len, now_ns);
         }
+        looks_twice
     }
 
     #[cold]
@@ -78,7 +81,8 @@ mod tests {
             looks.set(looks.get() + 1);
             seen[looks.get() - 1]
         };
-        gather.wait(len, || now_ns.replace(now_ns.get() + 100));
+        let looked_twice = gather.wait(len, || now_ns.replace(now_ns.get() + 100));
+        assert_eq!(looked_twice, looks.get() == 2);
         (now_ns.get(), looks.get())
     }
 

@@ -263,12 +263,14 @@ impl Inject {
 /// With which shard a worker begins to look for tasks.
 ///
 /// It takes three batches of four from its own shard: what has overflowed there is still in the cache
-/// of its processor. Every fourth batch is from another shard, each in its turn, and single tasks
-/// are taken from all shards in turn: so none starves, also if its worker is stuck, or if no worker
-/// has it as its own.
+/// of its processor. Where there are more shards than workers, some workers have two shards of their
+/// own. Every fourth batch is from another shard, each in its turn, and single tasks are taken from
+/// all shards in turn: so none starves, also if its worker is stuck.
 #[derive(Debug)]
 pub(crate) struct InjectTurns {
-    own: usize,
+    worker: usize,
+    /// The shard of its own from which to take a batch next.
+    next_own: Cell<usize>,
     /// The shard from which to take a single task next.
     next_single: Cell<usize>,
     /// The other shard from which to take a batch next.
@@ -284,7 +286,8 @@ impl InjectTurns {
     /// The turns of a worker.
     pub(crate) fn new(worker: usize) -> Self {
         Self {
-            own: worker,
+            worker,
+            next_own: Cell::new(worker),
             next_single: Cell::new(worker),
             next_other: Cell::new(worker + 1),
             own_batches: Cell::new(0),
@@ -302,15 +305,28 @@ impl InjectTurns {
         match self.own_batches.get() {
             0 => {
                 self.own_batches.set(OWN_BATCHES);
-                if inject.is_shard(self.next_other.get(), self.own) {
-                    self.next_other.set(self.own + 1);
+                if inject.is_shard(self.next_other.get(), self.worker) {
+                    self.next_other.set(self.worker + 1);
                 }
                 inject.fetch(&self.next_other, most, each)
             }
             left => {
                 self.own_batches.set(left - 1);
-                inject.fetch(&Cell::new(self.own), most, each)
+                inject.fetch(&Cell::new(self.own_shard(inject)), most, each)
             }
+        }
+    }
+
+    /// Returns the shard of its own that has its turn; the one that only others fill has none while
+    /// it is empty.
+    fn own_shard(&self, inject: &Inject) -> usize {
+        let shard = self.next_own.get();
+        let next = shard + inject.workers;
+        let is_shard = next < inject.shards();
+        self.next_own.set(if is_shard { next } else { self.worker });
+        match inject.shard(shard).len.load(Relaxed) {
+            0 => self.worker,
+            _ => shard,
         }
     }
 }
@@ -411,16 +427,17 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_mostly_takes_from_its_own_shard_and_from_each_other_in_turn() {
+    fn a_worker_mostly_takes_from_its_own_shards_and_from_each_other_in_turn() {
         for workers in [2, 3, 6, 12] {
             for singles in [0, 3, 7] {
                 let shards = Inject::new(workers).shards();
                 let others = shards - 1;
                 let taken = taken_by_shard(workers, 40 * others, singles);
+                let own = if 1 + workers < shards { 2 } else { 1 };
                 for (shard, &taken) in taken.iter().enumerate() {
                     // Each other shard has had ten of the batches that are not of the own.
-                    let (low, high) = match shard {
-                        1 => (29 * others * BUSY_BATCH, usize::MAX),
+                    let (low, high) = match shard % workers {
+                        1 => (29 * others * BUSY_BATCH / own, usize::MAX),
                         _ => (9 * BUSY_BATCH, 50 * BUSY_BATCH),
                     };
                     assert!(
@@ -429,6 +446,35 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_shard_has_about_as_many_turns_as_the_others() {
+        for workers in [1, 2, 3, 5, 6, 8, 33] {
+            let tasks = Tasks::new();
+            let inject = Inject::new(workers);
+            let turns: Vec<_> = (0..workers).map(InjectTurns::new).collect();
+            let mut taken = vec![0; inject.shards()];
+            let filled = 2 * BUSY_BATCH * workers;
+            for _ in 0..40 * inject.shards() {
+                for turns in &turns {
+                    for (shard, taken) in taken.iter_mut().enumerate() {
+                        let missing = filled - inject.shards[shard].len.load(Relaxed);
+                        *taken += missing;
+                        let more = (0..missing).map(|_| tasks.next());
+                        inject.push_all(shard, more, Runnable::forget);
+                    }
+                    turns.fetch(&inject, BUSY_BATCH, drop);
+                }
+            }
+            while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+            let least = taken.iter().min().map(|least| least - filled);
+            let most = taken.iter().max().map(|most| most - filled);
+            assert!(
+                least.unwrap() * 5 / 2 >= most.unwrap(),
+                "{taken:?}, {workers} workers"
+            );
         }
     }
 

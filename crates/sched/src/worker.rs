@@ -53,7 +53,7 @@ pub(crate) const UNPARK_NS: u64 = 20_000;
 /// when most of them have run.
 const BATCH_NS: u64 = 5 * UNPARK_NS;
 
-/// The same where no processor is free for another worker.
+/// The same where probably no processor is free for another worker.
 const CONTENDED_BATCH_NS: u64 = 5 * BATCH_NS;
 
 /// The part of a worker that others do not see. It belongs to one thread at a time.
@@ -365,6 +365,7 @@ impl Worker {
             *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = current;
             shared.kernel_thread.store(kernel_thread_id(), Relaxed);
             self.scheduler.world().note_thread();
+            self.contention.forget_count();
         }
     }
 
@@ -624,13 +625,13 @@ impl Worker {
         let victims = (0..workers)
             .map(|offset| (start + offset) % workers)
             .filter(|&victim| victim != self.index);
-        // One that was just unparked comes late enough.
-        let may_gather = self.shared().counters.polls.get() != self.polls_at_unpark.get();
+        // A worker that was just unparked has taken long enough to run: it does not wait again.
+        let mut may_gather = self.shared().counters.polls.get() != self.polls_at_unpark.get();
         let oldest = |victim: usize| {
-            if may_gather {
-                let ring = &scheduler.shared[victim].ring;
-                self.gather
-                    .wait(|| ring.len(), || scheduler.world().now_ns());
+            let ring = &scheduler.shared[victim].ring;
+            let now_ns = || scheduler.world().now_ns();
+            if may_gather && self.gather.wait(|| ring.len(), now_ns) {
+                may_gather = false; // however many victims there are
             }
             self.steal_oldest(victim)
         };
@@ -1282,6 +1283,7 @@ impl Worker {
         self.polls_at_unpark.set(counters.polls.get());
         let now_ns = world.now_ns();
         self.busy_time.start(counters, now_ns);
+        self.contention.note_time(now_ns);
         self.notice_switches(now_ns);
         self.record_at(now_ns, Event::Unpark);
         self.set_next_fetch();

@@ -16,13 +16,16 @@
 //! P4. `CLOSED` is never cleared, and from then on no permit is granted.
 //! P5. `WAITERS` stays set when the last waiter is granted the last permit: where a lock is
 //!     contended, somebody is about to wait again. So while it is set and nobody is queued, permits
-//!     in the state are those of threads that wait for the queue's lock to grant them. The next
-//!     release clears it, unless somebody is queued by then.
+//!     in the state are those of threads that wait for the queue's lock to grant them. Whoever has
+//!     the lock before them may take such permits. The next release clears it, unless somebody is
+//!     queued by then.
+//! P6. A waiter's permits have left the state when it is settled: it may return them at once. So
+//!     there are never more permits in the state than exist.
 //!
 //! A lock that was made while owners are noted (`util/src/lock_owner.rs`) is `TRACKED`:
 //!
-//! T1. `WAITERS` is never cleared. So every acquire and every release takes the queue's lock, and
-//!     a fast path never learns of this.
+//! T1. `WAITERS` is never cleared, also while permits are free, unless the lock is closed. So every
+//!     acquire and every release takes the queue's lock, and a fast path never learns of this.
 //! T2. Who takes all permits other than from the queue notes or clears the owner under the same
 //!     hold of the queue's lock. Who grants them to a waiter notes the task that polled it last,
 //!     under the same hold; a task notes itself again when it polls the waiter, which it may never
@@ -108,6 +111,13 @@ impl SemaphoreState {
     #[inline(always)]
     fn can_grant(self, count: usize) -> bool {
         self.0 & (CLOSED | WAITERS) == 0 && self.0 >= count << SHIFT
+    }
+
+    /// Whether permits may be taken under the queue's lock, since nobody waits although `WAITERS`
+    /// is set: P5 and T1.
+    #[inline(always)]
+    fn is_free_under_lock(self, waiters: &LockedQueue<'_>, count: usize) -> bool {
+        self.has_waiters() && waiters.is_empty() && self.permits_of_lock() >= count
     }
 }
 
@@ -215,21 +225,23 @@ impl BatchSemaphore {
     #[inline(never)]
     fn take_tracked(&self, count: usize) -> bool {
         let waiters = self.queue.lock();
-        let is_free = waiters.is_empty() && self.state().permits_of_lock() >= count;
+        let state = self.state();
+        let is_free = state.is_free_under_lock(&waiters, count);
         if is_free {
-            self.take_under_lock(count, false);
+            self.take_under_lock(state, count, false);
         }
         is_free
     }
 
-    /// Takes permits that are there, and notes or clears the owner (T2). The caller holds the
-    /// queue's lock.
+    /// Takes permits that are there while `WAITERS` is set, and notes or clears the owner (T2). The
+    /// caller holds the queue's lock.
     #[cold]
     #[inline(never)]
-    fn take_under_lock(&self, count: usize, notes_owner: bool) {
+    fn take_under_lock(&self, state: SemaphoreState, count: usize, notes_owner: bool) {
         // Acquire, met by the Release in `release`, as in `take`. P1: they are still there.
         self.state.fetch_sub(count << SHIFT, Acquire);
         match notes_owner {
+            _ if !state.is_tracked() => {}
             true => lock_owner::note(self),
             false => lock_owner::clear(self),
         }
@@ -286,7 +298,7 @@ impl BatchSemaphore {
             // A guess, and right without contention. A load of a word that has just
             // been exchanged costs as much as the exchange; and under contention a
             // failed exchange has at least fetched the cache line for the next one. But
-            // where everybody queues for the only owner's place, it would always fail.
+            // where others wait to be the only owner, it would always fail.
             let mut state = SemaphoreState::new(expected);
             if (notes_owner && self.seems_awaited()) || !state.can_grant(count) || !coop::has_unit()
             {
@@ -388,11 +400,11 @@ impl BatchSemaphore {
                 }
                 continue;
             }
+            if state.is_free_under_lock(&waiters, count) {
+                self.take_under_lock(state, count, notes_owner);
+                break;
+            }
             if state.is_tracked() {
-                if waiters.is_empty() && state.permits_of_lock() >= count {
-                    self.take_under_lock(count, notes_owner);
-                    break;
-                }
                 lock_owner::note_queued(self, waiter, &waker, notes_owner); // T1: it is queued now
             }
             if !state.has_waiters() {
@@ -589,30 +601,22 @@ impl BatchSemaphore {
             return false; // granted by another thread, or closed
         }
         let permits = state.permits_of_lock() + returned;
-        let mut granted = 0;
-        let mut more = false;
-        while let Some(wanted) = waiters.front() {
-            if wanted > permits - granted {
-                break;
-            }
-            if batch.is_full() {
-                more = true;
-                break;
-            }
-            granted += wanted;
-            ops.push(waiters.front_op(), wanted);
-            waiters.settle_front(Outcome::Granted, batch);
-        }
-        let stays = !waiters.is_empty() || granted == permits || state.is_tracked(); // P5, T1
+        let found = waiters.satisfiable(permits, batch);
+        let stays = found.are_others || found.wanted == permits || state.is_tracked(); // P5, T1
         let cleared = if stays { 0 } else { WAITERS };
         // P1: none of them was taken since. For permits that were added since, the
         // thread that added them waits for this lock.
-        let change = (returned << SHIFT).wrapping_sub((granted << SHIFT) + cleared);
+        let change = (returned << SHIFT).wrapping_sub((found.wanted << SHIFT) + cleared);
         if change != 0 {
             // Release, met by the Acquire in `take`: for what is left of the returned ones.
             self.state.fetch_add(change, Release);
         }
-        more
+        // P6: only now, since a waiter that is settled may return its permits at once.
+        for _ in 0..found.waiters {
+            ops.push(waiters.front_op(), waiters.front().unwrap_or(0));
+            waiters.settle_front(Outcome::Granted, batch);
+        }
+        found.are_more
     }
 
     /// Removes up to `count` permits for good; returns how many.
@@ -962,6 +966,28 @@ pub(crate) mod model {
     }
 
     #[test]
+    fn permits_that_come_back_at_once_are_never_more_than_there_are() {
+        loom::model(|| {
+            let permits = Arc::new(BatchSemaphore::new(MAX_PERMITS));
+            assert!(permits.try_acquire(MAX_PERMITS).is_ok());
+            let waiting = thread::spawn({
+                let permits = permits.clone();
+                move || {
+                    let mut future = pin!(take(&permits, MAX_PERMITS));
+                    // Polled again at once, it may be settled before it is woken.
+                    if poll_once(future.as_mut()).is_pending() {
+                        block_on(future).unwrap();
+                    }
+                    permits.release(MAX_PERMITS); // P6, or it panics
+                }
+            });
+            permits.release(MAX_PERMITS);
+            waiting.join().unwrap();
+            assert_eq!(permits.available(), MAX_PERMITS);
+        });
+    }
+
+    #[test]
     fn a_release_is_never_overlooked_by_a_waiter() {
         loom::model(|| {
             let permits = Arc::new(BatchSemaphore::new(0));
@@ -1237,5 +1263,37 @@ pub(crate) mod model {
             }
             thread.join().unwrap();
         });
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    /// Polls a waiter for one permit.
+    fn takes(permits: &BatchSemaphore, waiter: &Waiter) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        // SAFETY: the waiter is the caller's, and used with these permits only.
+        unsafe { permits.poll_acquire(waiter, 1, 0, false, &mut cx) }.is_ready()
+    }
+
+    #[test]
+    fn a_permit_that_nobody_waits_for_is_free_before_its_holder_has_the_lock() {
+        let permits = BatchSemaphore::new(1);
+        permits.try_acquire(1).unwrap();
+        let (first, second) = (Box::pin(Waiter::new()), Box::pin(Waiter::new()));
+        assert!(!takes(&permits, &first));
+        permits.release_all(1);
+        assert!(takes(&permits, &first));
+        assert!(permits.state().has_waiters(), "P5");
+        // A holder that has added its permit, and then does not run.
+        let before = SemaphoreState(permits.state.fetch_add(1 << SHIFT, Release));
+        assert!(takes(&permits, &second));
+        // It goes on.
+        permits.release_to_waiters(before, 1);
+        assert!(permits.try_acquire(1).is_err());
+        permits.release(1);
+        assert!(permits.try_acquire(1).is_ok());
     }
 }

@@ -239,6 +239,19 @@ impl<S> WaitQueue<S> {
     }
 }
 
+/// The oldest waiters of a queue that can have what they want.
+#[derive(Debug, Default)]
+pub(crate) struct Satisfiable {
+    /// Their number.
+    pub(crate) waiters: usize,
+    /// How much they want together.
+    pub(crate) wanted: usize,
+    /// Whether others are queued behind them.
+    pub(crate) are_others: bool,
+    /// Whether the next one can have what it wants as well, when the batch has room again.
+    pub(crate) are_more: bool,
+}
+
 /// A locked [`WaitQueue`].
 pub(crate) struct LockedQueue<'a, S = ()>(MutexGuard<'a, QueueContents<S>>);
 
@@ -317,8 +330,28 @@ impl<S> LockedQueue<'_, S> {
         }
     }
 
+    /// Finds the oldest waiters that can have what they want of `available`, and have their wakers
+    /// put into `batch`, where a tag says how many a waiter wants.
+    #[inline(always)]
+    pub(crate) fn satisfiable(&self, available: usize, batch: &WakeBatch) -> Satisfiable {
+        let mut found = Satisfiable::default();
+        self.visit_while(|wanted, _| {
+            let is_satisfiable = wanted <= available - found.wanted;
+            if !is_satisfiable || found.waiters == batch.room() {
+                found.are_others = true;
+                found.are_more = is_satisfiable;
+                return false;
+            }
+            found.waiters += 1;
+            found.wanted += wanted;
+            true
+        });
+        found
+    }
+
     /// Calls `visit` with the tag and the address of each waiter, oldest first, until it returns
     /// false.
+    #[inline(always)]
     pub(crate) fn visit_while(&self, mut visit: impl FnMut(usize, usize) -> bool) {
         let waiters = &self.0.waiters;
         let mut next = waiters.front();

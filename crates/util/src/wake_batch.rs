@@ -42,6 +42,11 @@ impl WakeBatch {
         self.len == CAPACITY
     }
 
+    /// How many more wakers it can take before it must be fired.
+    pub const fn room(&self) -> usize {
+        CAPACITY - self.len
+    }
+
     /// Adds a waker.
     ///
     /// # Panics

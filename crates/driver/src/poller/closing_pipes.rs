@@ -6,30 +6,38 @@
 //! So a pipe that is dropped is kept in a list, and the poller is turned until the list is empty.
 //!
 //! ```text
-//!   close ──► Connecting ──► a client has come ──► Ending ──► read and write have ended: closed
-//!     │           └──► cancelled: closed             ▲
-//!     └──────────────── has a peer ──────────────────┘
+//!   close ──► Connecting ──► the wait has ended ──► Asked ──► Ending ──► read and write have ended:
+//!     │                                               ▲                  closed
+//!     └────────────────── does not wait ──────────────┘
 //! ```
 //!
-//! C1. A pipe in the list has a token that no source has. When mio registers a pipe anew, it
-//!     begins a read unless there is one, and reports the pipe as writable: at once if no write
-//!     is under way, and otherwise when the write has ended. It does neither while the pipe still
-//!     waits for its first client.
-//! C2. Before mio's pipe is dropped, all that was read is taken out. Then a read is under way, which
+//! A pipe that waits for its first client, and no longer connects, is closed at once.
+//!
+//! C1. A pipe that is asked about has a token that no source has. mio is asked by registering it
+//!     anew: it begins a read unless there is one, and posts that the pipe is writable, unless it
+//!     has a write. It reports the end of a write that is under way in the same manner. If it keeps
+//!     the error of a write that has failed, it reports nothing.
+//! C2. The port hands out events in the order of their posting. Once it has handed out an event of the
+//!     waker that was posted later than those of C1, and mio has not reported the pipe as writable,
+//!     mio has a write or an error of one: an empty write tells which, and takes the error out. At
+//!     any other time it could reach the peer, as a message.
+//! C3. Before mio's pipe is dropped, all that was read is taken out. Then a read is under way, which
 //!     the drop cancels, or could not begin. mio reports either as readable, and it does so last,
 //!     unless a write is under way.
-//! C3. The list changes under the lock of the turn, when no event of an earlier poll is left: mio's
-//!     pipes do not change meanwhile, and an event that comes later is one of C1 and C2.
-//! C4. A wait for a client is cancelled by an operation on the whole handle, which ends a write as
-//!     well. There is none: a pipe has no peer then.
-//! C5. mio reports a pipe that may not be read as writable before it has a peer. Then the wait for
-//!     a client goes on, or begins anew, when mio is asked for the peer.
+//! C4. The list changes under the lock of the turn, when no event of an earlier poll is left: mio's
+//!     pipes do not change meanwhile, and an event that comes later is one of C1 and C3.
+//! C5. A wait for a client is cancelled by an operation on the whole handle, which ends a write as
+//!     well. So it is not cancelled once there is a peer: then it has ended.
+//! C6. mio reports no event for a wait that was cancelled, but keeps its error. If it keeps none, it
+//!     is asked for the peer: it has one, or the wait goes on or begins anew. After a cancelled wait
+//!     it is not asked, which would begin another.
 
 use std::collections::BTreeMap;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::windows::io::AsRawHandle;
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use blitzen_util::shim::MutexGuard;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -41,15 +49,20 @@ use windows_sys::Win32::System::IO::CancelIoEx;
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
 use super::slots::{MAX_NUMBERS, NUMBER_BITS};
-use super::{Poller, Turn, TurnedBy, pipe_reaper};
+use super::{Poller, Turn, TurnedBy, Waker, pipe_reaper};
 use crate::Ready;
 
 /// The highest number of a pipe. mio's tokens of pipes have a bit less than other tokens.
 const MAX_ID: usize = usize::MAX >> NUMBER_BITS >> 1;
 
-/// How often closing a pipe polls. A wait for a client ends in the first poll, and the read that it
-/// has begun in the second. An operation that has not ended by then is left to others.
-const POLLS_OF_CLOSE: usize = 3;
+/// How often closing a pipe polls. A wait for a client ends in the first poll, mio has answered after
+/// the third at the latest, and the read that is cancelled then ends in the fourth. An operation that
+/// has not ended by then is left to others.
+const POLLS_OF_CLOSE: usize = 4;
+
+/// The timeout of a wait that would have none, while pipes are being closed. How long it is does not
+/// matter.
+const LONG: Duration = Duration::from_secs(3600);
 
 /// The pipes of one poller that are being closed.
 #[derive(Debug)]
@@ -62,10 +75,17 @@ pub(super) struct ClosingPipes {
 
 #[derive(Debug)]
 enum Closing {
-    /// The wait for a client was cancelled, and has not ended. `has_peer` is what mio says (C5).
-    Connecting { pipe: NamedPipe, has_peer: bool },
-    /// mio's pipe is dropped; `awaited` is what mio has not reported yet (C1, C2).
+    /// The wait for a client has not ended.
+    Connecting(NamedPipe),
+    /// mio is asked whether it has a write (C1). `mark` is that of the waker's event (C2).
+    Asked {
+        pipe: NamedPipe,
+        is_writable: bool,
+        mark: Option<u64>,
+    },
+    /// mio's pipe is dropped; `awaited` is what mio has not reported yet (C1, C3).
     Ending { awaited: Ready },
+    Closed,
 }
 
 impl ClosingPipes {
@@ -78,31 +98,19 @@ impl ClosingPipes {
     }
 
     /// Begins to close `pipe`. Returns its number, unless that is already done.
-    fn add(
-        &mut self,
-        registry: &Registry,
-        mut pipe: NamedPipe,
-        may_connect: bool,
-    ) -> Option<usize> {
+    fn add(&mut self, registry: &Registry, pipe: NamedPipe, may_connect: bool) -> Option<usize> {
         let id = self.free_id()?;
-        if may_connect {
-            // An earlier wait has left it; `advance` looks for that of this one.
-            let _ = pipe.take_error();
-        }
-        register_anew(registry, &mut pipe, id)?;
-        let closing = if may_connect {
-            cancel_all(&pipe); // C4
-            let has_peer = false;
-            Closing::Connecting { pipe, has_peer }
-        } else if has_no_peer(&pipe) && is_listening(&pipe.disconnect()) {
-            return None; // C1: nothing is under way
-        } else {
-            // A client may have come since the first time, or it was just disconnected.
-            register_anew(registry, &mut pipe, id)?;
-            drop_connected(pipe);
-            let awaited = Ready::READABLE | Ready::WRITABLE;
-            Closing::Ending { awaited }
+        let closing = match may_connect {
+            true => {
+                // An earlier wait has left it; C6 needs that of this one.
+                let _ = pipe.take_error();
+                Closing::connecting(pipe, registry, id)
+            }
+            false => Closing::ask(pipe, registry, id),
         };
+        if matches!(closing, Closing::Closed) {
+            return None;
+        }
         self.pipes.insert(id, closing);
         self.is_due = true;
         Some(id)
@@ -127,24 +135,37 @@ impl ClosingPipes {
             return false;
         };
         match self.pipes.get_mut(&id) {
-            Some(Closing::Connecting { has_peer, .. }) => *has_peer |= ready.is_writable(),
+            Some(Closing::Asked { is_writable, .. }) => *is_writable |= ready.is_writable(),
             Some(Closing::Ending { awaited }) => *awaited = *awaited - ready,
-            None => {}
+            _ => {}
         }
         self.is_due = true;
         true
     }
 
     /// Goes on with pipes whose operations have ended. No event of an earlier poll may be left
-    /// (C3).
-    pub(super) fn advance(&mut self) {
+    /// (C4).
+    pub(super) fn advance(&mut self, registry: &Registry, waker: &Waker) {
         if !self.is_due {
             return;
         }
-        self.pipes.retain(|_, closing| closing.advance());
-        // mio reports no event for a wait that was cancelled.
-        let has_no_event = |closing: &Closing| matches!(closing, Closing::Connecting { .. });
-        self.is_due = self.pipes.values().any(has_no_event);
+        self.pipes.retain(|&id, closing| {
+            let before = std::mem::replace(closing, Closing::Closed);
+            *closing = before.advance(registry, waker, id);
+            !matches!(closing, Closing::Closed)
+        });
+        // The others may go on without an event of theirs (C2, C6).
+        let is_due = |closing: &Closing| !matches!(closing, Closing::Ending { .. });
+        self.is_due = self.pipes.values().any(is_due);
+    }
+
+    /// The timeout of a wait that should have `timeout`. Without any, mio waits on after the end of
+    /// an operation for which it has no event (C6), and nobody else can turn the poller.
+    pub(super) fn timeout_of_wait(&self, timeout: Option<Duration>) -> Option<Duration> {
+        match self.pipes.is_empty() {
+            true => timeout,
+            false => timeout.or(Some(LONG)),
+        }
     }
 
     fn contains(&self, id: usize) -> bool {
@@ -157,35 +178,75 @@ impl ClosingPipes {
 }
 
 impl Closing {
-    /// Returns false for a pipe that is closed.
-    fn advance(&mut self) -> bool {
+    /// What becomes of it after a poll.
+    fn advance(self, registry: &Registry, waker: &Waker, id: usize) -> Self {
         match self {
-            Self::Connecting { pipe, has_peer } => {
-                let was_cancelled = !matches!(pipe.take_error(), Ok(None));
-                if was_cancelled || !std::mem::take(has_peer) {
-                    return !was_cancelled;
-                }
-                if would_block(&pipe.connect()) {
-                    cancel_all(pipe); // C5
-                    return true;
-                }
-                let awaited = Ready::READABLE;
-                let before = std::mem::replace(self, Self::Ending { awaited });
-                if let Self::Connecting { pipe, .. } = before {
-                    drop_connected(pipe);
-                }
-                true
-            }
-            Self::Ending { awaited } => !awaited.is_empty(),
+            Self::Connecting(pipe) => Self::connecting(pipe, registry, id),
+            Self::Asked {
+                pipe,
+                is_writable: true,
+                ..
+            } => Self::end(pipe, Ready::EMPTY),
+            Self::Asked {
+                pipe,
+                is_writable,
+                mark: None,
+            } => Self::Asked {
+                pipe,
+                is_writable,
+                mark: Some(waker.mark()),
+            },
+            Self::Asked {
+                mut pipe,
+                mark: Some(mark),
+                ..
+            } if waker.has_passed(mark) => match would_block(&pipe.write(&[])) {
+                true => Self::end(pipe, Ready::WRITABLE), // C2
+                false => Self::end(pipe, Ready::EMPTY),
+            },
+            Self::Ending { awaited } if awaited.is_empty() => Self::Closed,
+            unchanged => unchanged,
         }
     }
-}
 
-/// Drops a pipe that has a peer (C2).
-fn drop_connected(mut pipe: NamedPipe) {
-    let mut room = [0; 4096];
-    // mio begins a read when the last byte is taken; its end is not taken in meanwhile (C3).
-    while pipe.read(&mut room).is_ok_and(|count| count == room.len()) {}
+    /// A pipe that may wait for a client.
+    fn connecting(pipe: NamedPipe, registry: &Registry, id: usize) -> Self {
+        let was_cancelled = !matches!(pipe.take_error(), Ok(None));
+        if was_cancelled || !would_block(&pipe.connect()) {
+            return Self::ask(pipe, registry, id);
+        }
+        if peek(&pipe).is_err() {
+            cancel_all(&pipe); // C5
+        }
+        Self::Connecting(pipe)
+    }
+
+    /// Asks mio about a pipe that does not wait for a client (C1).
+    fn ask(mut pipe: NamedPipe, registry: &Registry, id: usize) -> Self {
+        if has_no_peer(&pipe) && is_listening(&pipe.disconnect()) {
+            return Self::Closed; // nothing is under way
+        }
+        let both = Interest::READABLE | Interest::WRITABLE;
+        match pipe.reregister(registry, Token(token_of(id)), both) {
+            Ok(()) => Self::Asked {
+                pipe,
+                is_writable: false,
+                mark: None,
+            },
+            // It was never registered: nothing is under way.
+            Err(_) => Self::Closed,
+        }
+    }
+
+    /// Drops mio's pipe (C3). `awaited` is what is known to come beside the end of the read.
+    fn end(mut pipe: NamedPipe, awaited: Ready) -> Self {
+        let mut room = [0; 4096];
+        // mio begins a read when the last byte is taken; its end is not taken in meanwhile (C4).
+        while pipe.read(&mut room).is_ok_and(|count| count == room.len()) {}
+        Self::Ending {
+            awaited: awaited | Ready::READABLE,
+        }
+    }
 }
 
 fn token_of(id: usize) -> usize {
@@ -197,14 +258,7 @@ fn id_of(token: usize) -> Option<usize> {
     (token & MAX_NUMBERS == MAX_NUMBERS && id <= MAX_ID).then_some(id)
 }
 
-/// Has mio report the pipe's events with the token of `id`. It fails only if somebody else has
-/// closed the handle: then there is nothing to wait for.
-fn register_anew(registry: &Registry, pipe: &mut NamedPipe, id: usize) -> Option<()> {
-    let both = Interest::READABLE | Interest::WRITABLE;
-    pipe.reregister(registry, Token(token_of(id)), both).ok()
-}
-
-fn would_block(result: &io::Result<()>) -> bool {
+fn would_block<T>(result: &io::Result<T>) -> bool {
     matches!(result, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
@@ -213,12 +267,19 @@ fn cancel_all(pipe: &NamedPipe) {
     let _ = unsafe { CancelIoEx(pipe.as_raw_handle(), ptr::null()) };
 }
 
-/// Whether the pipe is a server's which waits for its first client, or has disconnected one.
-fn has_no_peer(pipe: &NamedPipe) -> bool {
+/// Succeeds if the pipe has a peer and may be read.
+fn peek(pipe: &NamedPipe) -> io::Result<()> {
     let (buffer, none) = (ptr::null_mut(), ptr::null_mut());
     // SAFETY: the handle is open, and what is null is not written.
-    let peeked = unsafe { PeekNamedPipe(pipe.as_raw_handle(), buffer, 0, none, none, none) };
-    peeked == 0 && is_error(&io::Error::last_os_error(), ERROR_BAD_PIPE)
+    match unsafe { PeekNamedPipe(pipe.as_raw_handle(), buffer, 0, none, none, none) } {
+        0 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether the pipe is a server's which waits for its first client, or has disconnected one.
+fn has_no_peer(pipe: &NamedPipe) -> bool {
+    peek(pipe).is_err_and(|error| is_error(&error, ERROR_BAD_PIPE))
 }
 
 /// Whether a pipe without a peer could not be disconnected, since it waits for its first client.

@@ -531,7 +531,7 @@ impl Poller {
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
         let timeout = match !MAY_BE_ENDED || self.adding.may_wait() {
-            true => timeout,
+            true => turn.closing.timeout_of_wait(timeout),
             false => Some(Duration::ZERO),
         };
         match self.selector.wait(&mut turn.events, limit, timeout) {
@@ -567,7 +567,7 @@ impl Poller {
             spurious += u64::from(!hit);
         }
         if closing.count() > 0 && !events.are_left() {
-            closing.advance();
+            closing.advance(self.selector.registry(), &self.waker);
             self.counters.closing.store(closing.count(), Relaxed);
         }
         if reached + spurious == 0 {

@@ -1,5 +1,10 @@
 //! Systems on which a pipe is closed at once.
 
+use std::time::Duration;
+
+use mio::Registry;
+
+use super::Waker;
 use crate::Ready;
 
 #[derive(Debug)]
@@ -16,7 +21,12 @@ impl ClosingPipes {
     }
 
     #[inline(always)]
-    pub(super) fn advance(&mut self) {}
+    pub(super) fn advance(&mut self, _registry: &Registry, _waker: &Waker) {}
+
+    #[inline(always)]
+    pub(super) fn timeout_of_wait(&self, timeout: Option<Duration>) -> Option<Duration> {
+        timeout
+    }
 
     #[inline(always)]
     pub(super) fn count(&self) -> usize {

@@ -4,9 +4,8 @@ use std::fmt;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::ops::Deref;
 use std::os::windows::io::{FromRawHandle, RawHandle};
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 
+use blitzen_util::shim::Mutex;
 use bytes::BufMut;
 use mio::windows::NamedPipe;
 
@@ -14,9 +13,9 @@ use crate::io::{BOTH, Interest, PollEvented, Ready, fill_buf_mut};
 
 pub(super) struct PipeIo {
     evented: PollEvented<NamedPipe>,
-    /// Whether a wait for a client was started and may be under way. Relaxed: `drop`, which reads
-    /// it, has the pipe alone.
-    may_connect: AtomicBool,
+    /// Whether a wait for a client may be under way. It changes together with the operation that
+    /// shows it, under the lock: otherwise one that comes later could be noted before.
+    may_connect: Mutex<bool>,
 }
 
 impl PipeIo {
@@ -30,7 +29,7 @@ impl PipeIo {
         let pipe = unsafe { NamedPipe::from_raw_handle(handle) };
         Ok(Self {
             evented: PollEvented::new(pipe, BOTH, Ready::EMPTY)?,
-            may_connect: AtomicBool::new(false),
+            may_connect: Mutex::new(false),
         })
     }
 
@@ -40,11 +39,12 @@ impl PipeIo {
 
     /// Starts to wait for a client, or finds the one that has come.
     pub(super) fn connect(&self) -> io::Result<()> {
+        let mut may_connect = self.may_connect.lock();
         let connected = self.pipe().connect();
-        if let Err(error) = &connected
-            && error.kind() == io::ErrorKind::WouldBlock
-        {
-            self.may_connect.store(true, Relaxed);
+        match &connected {
+            Ok(()) => *may_connect = false, // there is a client
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => *may_connect = true,
+            Err(_) => {} // a wait that was under way still is
         }
         connected
     }
@@ -65,14 +65,21 @@ impl PipeIo {
     }
 
     pub(super) fn write(&self, buf: &[u8]) -> io::Result<usize> {
-        let count = self.pipe().write(buf)?;
-        self.may_connect.store(false, Relaxed); // there is a client
-        Ok(count)
+        self.with_client(|mut pipe| pipe.write(buf))
     }
 
     pub(super) fn write_vectored(&self, bufs: &[IoSlice<'_>]) -> io::Result<usize> {
-        let count = self.pipe().write_vectored(bufs)?;
-        self.may_connect.store(false, Relaxed); // as above
+        self.with_client(|mut pipe| pipe.write_vectored(bufs))
+    }
+
+    /// Calls `write`, which does not succeed without a client.
+    fn with_client(
+        &self,
+        write: impl FnOnce(&NamedPipe) -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut may_connect = self.may_connect.lock();
+        let count = write(self.pipe())?;
+        *may_connect = false;
         Ok(count)
     }
 

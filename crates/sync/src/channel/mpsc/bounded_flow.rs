@@ -9,11 +9,12 @@
 //! sending without waiting is one compare-and-swap: a permit less, a position more.
 //!
 //! F1. A permit is in the state, held by a sender, or used by a message in the
-//!     channel: `limit` in all.
+//!     channel: `limit` in all. One that is granted leaves the state before its sender is settled.
 //! F2. `QUEUED` is set and cleared under the lock of `waiters`. It is set while a sender is
 //!     queued and the channel is not closed. It stays set when the last one gets the last permit,
 //!     since where the capacity is small, one is about to be queued again. While it is set and
-//!     nobody is queued, permits in the state are those of threads that wait for the lock.
+//!     nobody is queued, permits in the state are those of threads that wait for the lock, and
+//!     whoever has the lock before them may take such permits.
 //! F3. While `QUEUED` is set, permits in the state are reserved for the front of
 //!     the queue. So senders get them in the order of arrival, however many each
 //!     wants.
@@ -321,6 +322,18 @@ impl BoundedFlow {
         Err(capacity_error(state))
     }
 
+    /// Takes permits, also those that nobody waits for although `QUEUED` is set (F2).
+    fn acquire_locked(&self, count: usize, waiters: &LockedQueue<'_>) -> Result<(), CapacityError> {
+        let mut state = self.state();
+        while waiters.is_empty() && state.is_queued() && state.permits() >= count {
+            match self.change(state, state.0 - permits(count)) {
+                Ok(()) => return Ok(()),
+                Err(changed) => state = changed,
+            }
+        }
+        self.try_acquire(count)
+    }
+
     /// Takes permits, waiting for them in the queue.
     pub(super) fn acquire(&self, count: usize) -> AcquireCapacity<'_> {
         AcquireCapacity {
@@ -341,8 +354,8 @@ impl BoundedFlow {
         }
     }
 
-    /// Returns permits for which senders seem to be queued: what the front of the queue wants goes
-    /// there directly, which spares the state two changes. Returns whether a sender was queued.
+    /// Gives back permits for which senders seem to be queued: what the front of the queue wants
+    /// goes there directly, which spares the state two changes. Returns whether a sender was queued.
     #[cold]
     #[inline(never)]
     fn release_to_front(&self, count: usize) -> bool {
@@ -382,29 +395,21 @@ impl BoundedFlow {
             return false;
         }
         let available = state.permits() + returned;
-        let mut granted = 0;
-        let mut more = false;
-        while let Some(wanted) = waiters.front() {
-            if wanted > available - granted {
-                break;
-            }
-            if batch.is_full() {
-                more = true;
-                break;
-            }
-            granted += wanted;
-            waiters.settle_front(Outcome::Granted, batch);
-        }
-        let stays = !waiters.is_empty() || granted == available; // F2
+        let found = waiters.satisfiable(available, batch);
+        let stays = found.are_others || found.wanted == available; // F2
         let cleared = if stays { 0 } else { QUEUED };
         // F3: none of them was taken since. For permits that were added since, the thread that
         // added them waits for this lock.
-        let change = permits(returned).wrapping_sub(permits(granted) + cleared);
+        let change = permits(returned).wrapping_sub(permits(found.wanted) + cleared);
         if change != 0 {
             // AcqRel, as in `change`: for what is left of the returned ones.
             self.state.fetch_add(change, AcqRel);
         }
-        more
+        // F1: only now, since a sender that is settled may return its permits at once.
+        for _ in 0..found.waiters {
+            waiters.settle_front(Outcome::Granted, batch);
+        }
+        found.are_more
     }
 }
 
@@ -448,7 +453,7 @@ impl AcquireCapacity<'_> {
         let flow = self.flow;
         let mut waiters = flow.waiters.lock();
         loop {
-            match flow.try_acquire(self.count) {
+            match flow.acquire_locked(self.count, &waiters) {
                 Ok(()) => {
                     // The waiter owns them: dropping the waker may panic.
                     // SAFETY: idle, and ours.
@@ -534,5 +539,65 @@ impl Drop for AcquireCapacity<'_> {
         }
         let held = self.held(self.waiter.status());
         self.flow.release(held);
+    }
+}
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{Arc, thread};
+    use loom::future::block_on;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    #[test]
+    fn permits_that_come_back_at_once_are_never_more_than_there_are() {
+        loom::model(|| {
+            let flow = Arc::new(BoundedFlow::new(MAX_LIMIT));
+            assert_eq!(flow.try_acquire(MAX_LIMIT), Ok(()));
+            let waiting = thread::spawn({
+                let flow = flow.clone();
+                move || {
+                    let mut acquire = pin!(flow.acquire(MAX_LIMIT));
+                    // Polled again at once, it may be settled before it is woken.
+                    let mut cx = Context::from_waker(Waker::noop());
+                    if acquire.as_mut().poll(&mut cx).is_pending() {
+                        block_on(acquire).unwrap();
+                    }
+                    assert_eq!(flow.state().permits(), 0, "F1: all are ours");
+                    flow.release(MAX_LIMIT);
+                }
+            });
+            flow.release(MAX_LIMIT);
+            waiting.join().unwrap();
+            assert_eq!(flow.state().permits(), MAX_LIMIT);
+        });
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::Waker;
+
+    #[test]
+    fn capacity_that_nobody_waits_for_is_free_before_its_receiver_has_the_lock() {
+        let flow = BoundedFlow::new(1);
+        let mut cx = Context::from_waker(Waker::noop());
+        assert_eq!(flow.try_acquire(1), Ok(()));
+        let mut first = pin!(flow.acquire(1));
+        assert!(first.as_mut().poll(&mut cx).is_pending());
+        assert!(flow.release_received(1, true));
+        assert!(first.as_mut().poll(&mut cx).is_ready());
+        assert!(flow.state().is_queued(), "F2");
+        // A receiver that has added its permit, and then does not run.
+        flow.state.fetch_add(permits(1), AcqRel);
+        assert!(pin!(flow.acquire(1)).poll(&mut cx).is_ready());
+        // It goes on.
+        flow.grant_queued(flow.waiters.lock(), 0);
+        assert_eq!(flow.try_acquire(1), Err(CapacityError::Full));
+        flow.release(1);
+        assert_eq!(flow.try_acquire(1), Ok(()));
     }
 }

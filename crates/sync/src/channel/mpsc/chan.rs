@@ -68,8 +68,8 @@ pub(super) unsafe trait FlowControl: PositionCounter {
     /// How many positions have been claimed from `head` on.
     fn len(&self, head: usize) -> usize;
 
-    /// Returns the capacity of messages that the receiver has taken, and whether a sender was
-    /// queued for it. That is the best guess for the next time, and costs no look at the state.
+    /// Gives back the capacity of messages that the receiver has taken. Returns whether a sender
+    /// seems to be queued: the caller's `expects_queued` of the next time, which is only a guess.
     fn release_received(&self, count: usize, expects_queued: bool) -> bool;
 
     /// One round of closing: refuses new messages, and releases the senders that
