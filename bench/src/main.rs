@@ -41,6 +41,7 @@ mod time;
 mod valgrind;
 mod watchdog;
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -270,7 +271,8 @@ fn main() -> ExitCode {
         Mode::Instructions { choice, json } => count_all(&choice, json.as_deref()),
         Mode::Syscalls { choice, json } => trace_all(&choice, json.as_deref()),
         Mode::List => {
-            list();
+            // A closed pipe means that the reader has seen enough.
+            let _ = std::io::stdout().write_all(list().as_bytes());
             Ok(())
         }
         #[cfg(feature = "io")]
@@ -443,17 +445,14 @@ fn trace_all(choice: &Choice, json: Option<&Path>) -> Result<(), String> {
     Ok(())
 }
 
-fn list() {
-    for row in row::all() {
+/// A line for each row.
+fn list() -> String {
+    let line = |row: Row| {
         let contenders: Vec<&str> = row.contenders.iter().map(|one| one.name).collect();
-        println!(
-            "{}/{}: {} ({})",
-            row.group,
-            row.name,
-            row.what,
-            contenders.join(", ")
-        );
-    }
+        let contenders = contenders.join(", ");
+        format!("{}/{}: {} ({contenders})\n", row.group, row.name, row.what)
+    };
+    row::all().into_iter().map(line).collect()
 }
 
 fn write_json(path: Option<&Path>, value: &impl serde::Serialize) -> Result<(), String> {

@@ -22,6 +22,7 @@ mod sanitize;
 mod sh;
 mod toolchain;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -102,7 +103,7 @@ const STEPS: &[Step] = &[
     Step {
         name: "cross-more",
         ci: Ci::Full,
-        about: "type-checks the library for FreeBSD, illumos, musl, Android and armv7",
+        about: "type-checks the library for FreeBSD, NetBSD, OpenBSD, illumos, musl, Android, armv7 and\n                 riscv64",
         run: cross::others,
     },
     Step {
@@ -246,20 +247,20 @@ fn main() -> ExitCode {
 }
 
 fn usage() {
-    println!("cargo xtask <step> [options]\n");
+    let mut text = String::from("cargo xtask <step> [options]\n\n");
     for step in STEPS {
         let mark = match step.ci {
             Ci::Always => ' ',
             Ci::Full => '+',
             Ci::Never => '-',
         };
-        println!("{mark} {:<15} {}", step.name, step.about);
+        text += &format!("{mark} {:<15} {}\n", step.name, step.about);
     }
-    println!(
-        "\n  ci             runs every step without a mark, and with --full those marked `+` too;\n\
-         \x20                --skip <step> and --only <step>, repeatable, choose among them;\n\
-         \x20                --clean removes what a step has built once no other needs it"
-    );
+    text += "\n  ci             runs every step without a mark, and with --full those marked `+` too;\n\
+             \x20                --skip <step> and --only <step>, repeatable, choose among them;\n\
+             \x20                --clean removes what a step has built once no other needs it\n";
+    // A closed pipe means that the reader has seen enough.
+    let _ = std::io::stdout().write_all(text.as_bytes());
 }
 
 /// The result of one step.

@@ -5,8 +5,8 @@
 //!
 //! * `suite/tests.txt`: how many tests each file has, by group. A file that does not compile
 //!   counts as that many failures.
-//! * `known-failures.txt`: tests that do not pass yet, and why. It may only shrink: a failure
-//!   outside it is an error, and so is a listed test that passes.
+//! * `known-failures.txt`: tests that do not pass yet, and why. A failure outside it is an
+//!   error, and so is a listed test that passes. `--update` removes lines and adds none.
 //! * `deviations.txt`: tests that fail because blitzen differs on purpose, and why;
 //!   `completion-deviations.txt`: the same, only with sockets by completion.
 //! * `suite/unstable-tests.txt`, `unstable-failures.txt`: the same for `--cfg tokio_unstable`.

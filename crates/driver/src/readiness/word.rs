@@ -281,3 +281,31 @@ mod tests {
         assert!(!word.load().is_shut());
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
+
+    /// The task that the second event wakes clears both: a read that it tries before must find what
+    /// came with the first.
+    #[test]
+    fn the_second_of_two_events_passes_on_what_came_before_the_first() {
+        loom::model(|| {
+            let shared = Arc::new((ReadinessWord::new(), AccessCheck::new()));
+            let post = |word: &ReadinessWord| word.post(|_| true, Ready::READABLE).unwrap();
+            let second = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    let posted = post(&shared.0);
+                    if posted.event(Ready::READABLE).tick == 2 {
+                        shared.1.read();
+                    }
+                }
+            });
+            shared.1.write();
+            post(&shared.0);
+            second.join().unwrap();
+        });
+    }
+}

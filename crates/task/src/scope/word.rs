@@ -228,6 +228,11 @@ mod model {
         word.view().has_ended()
     }
 
+    fn only_daemons_are_left(word: &NodeWord) {
+        assert!(word.add_daemons().is_some());
+        let _ = word.remove_body();
+    }
+
     #[test]
     fn whoever_sees_the_end_sees_what_the_last_member_did() {
         loom::model(|| check(nothing, |word| _ = word.remove_body(), has_ended));
@@ -236,17 +241,16 @@ mod model {
             let _ = word.remove_body();
         };
         loom::model(move || check(body_is_gone, |word| _ = word.remove_unit(), has_ended));
-        let daemons_are_left = |word: &NodeWord| {
-            assert!(word.add_daemons().is_some());
-            let _ = word.remove_body();
-        };
-        loom::model(move || {
+        loom::model(|| {
             check(
-                daemons_are_left,
+                only_daemons_are_left,
                 |word| _ = word.remove_daemons(),
                 has_ended,
             )
         });
+        // The end may come between the two steps of `set_awaited`.
+        let sees = |word: &NodeWord| word.set_awaited().has_ended();
+        loom::model(move || check(nothing, |word| _ = word.remove_body(), sees));
     }
 
     #[test]
@@ -265,12 +269,16 @@ mod model {
         let is_cancelled = |word: &NodeWord| word.view().phase() != ScopePhase::Open;
         loom::model(move || check(nothing, |word| assert!(word.cancel()), is_cancelled));
         loom::model(move || check(nothing, |word| _ = word.force(), is_cancelled));
+        let sees = |word: &NodeWord| word.view_in_order().phase() != ScopePhase::Open;
+        loom::model(move || check(nothing, |word| assert!(word.cancel()), sees));
     }
 
     #[test]
     fn whoever_ends_the_scope_sees_what_came_before_it_was_awaited() {
         let sees = |word: &NodeWord| word.remove_body().is_awaited();
         loom::model(move || check(nothing, |word| _ = word.set_awaited(), sees));
+        let sees = |word: &NodeWord| word.remove_daemons().is_awaited();
+        loom::model(move || check(only_daemons_are_left, |word| _ = word.set_awaited(), sees));
     }
 
     #[test]
@@ -286,18 +294,27 @@ mod model {
     #[test]
     fn a_change_after_a_view_in_order_sees_what_came_before_the_view() {
         loom::model(|| {
-            let shared = Arc::new((NodeWord::new(), AtomicBool::new(false)));
-            let viewer = thread::spawn({
-                let shared = shared.clone();
-                move || {
-                    shared.1.store(true, Relaxed);
-                    shared.0.view_in_order().has_ended()
-                }
-            });
-            let _ = shared.0.remove_body();
-            let is_seen = shared.1.load(Relaxed);
-            let has_ended = viewer.join().unwrap();
-            assert!(is_seen || has_ended, "one of the two was first");
+            change_against_view_in_order(|word| _ = word.remove_body(), ScopeView::has_ended)
         });
+        loom::model(|| {
+            let is_cancelled = |view: ScopeView| view.phase() != ScopePhase::Open;
+            change_against_view_in_order(|word| assert!(word.cancel()), is_cancelled)
+        });
+    }
+
+    /// Whether `change` sees what came before the view, or `is_changed` says that it came first.
+    fn change_against_view_in_order(change: fn(&NodeWord), is_changed: fn(ScopeView) -> bool) {
+        let shared = Arc::new((NodeWord::new(), AtomicBool::new(false)));
+        let viewer = thread::spawn({
+            let shared = shared.clone();
+            move || {
+                shared.1.store(true, Relaxed);
+                is_changed(shared.0.view_in_order())
+            }
+        });
+        change(&shared.0);
+        let is_seen = shared.1.load(Relaxed);
+        let was_first = viewer.join().unwrap();
+        assert!(is_seen || was_first, "one of the two was first");
     }
 }
