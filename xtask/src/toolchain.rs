@@ -118,7 +118,9 @@ pub(crate) fn oldest_version() -> Outcome<String> {
     let oldest = manifest
         .lines()
         .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'));
-    Ok(oldest.ok_or("Cargo.toml states no rust-version")?.to_string())
+    Ok(oldest
+        .ok_or("Cargo.toml states no rust-version")?
+        .to_string())
 }
 
 /// Returns the 95 of `rustc 1.95.0 (…)` and of `1.95`.
