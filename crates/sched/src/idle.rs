@@ -274,8 +274,8 @@ mod tests {
 mod model {
     use super::*;
     use blitzen_util::park::Parker;
-    use blitzen_util::shim::atomic::AtomicUsize;
     use blitzen_util::shim::atomic::Ordering::Acquire;
+    use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize};
     use blitzen_util::shim::{Arc, thread};
 
     /// Workers that take units of work from one counter and sleep when there
@@ -361,6 +361,24 @@ mod model {
                 searching = Some(self.idle.searching_on_wake());
             }
         }
+    }
+
+    /// As in a shutdown, which claims all workers after it has set its flag.
+    #[test]
+    fn a_worker_that_finds_its_bit_cleared_sees_what_came_before() {
+        loom::model(|| {
+            let shared = Arc::new((Idle::new(1), AtomicBool::new(false)));
+            let other = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    shared.1.store(true, Relaxed);
+                    shared.0.claim(0)
+                }
+            });
+            let is_ours = shared.0.claim(0);
+            assert!(is_ours || shared.1.load(Relaxed));
+            assert_ne!(other.join().unwrap(), is_ours);
+        });
     }
 
     #[test]

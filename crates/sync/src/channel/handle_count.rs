@@ -48,3 +48,27 @@ impl HandleCount {
         self.0.fetch_sub(1, AcqRel) == 1
     }
 }
+
+#[cfg(all(test, blitzen_loom))]
+mod model {
+    use super::*;
+    use blitzen_util::shim::{AccessCheck, Arc, thread};
+
+    #[test]
+    fn the_last_handle_sees_what_the_others_did() {
+        loom::model(|| {
+            let shared = Arc::new((HandleCount::new(2), AccessCheck::new()));
+            let other = thread::spawn({
+                let shared = shared.clone();
+                move || {
+                    if shared.0.remove() {
+                        shared.1.read();
+                    }
+                }
+            });
+            shared.1.write();
+            let _ = shared.0.remove();
+            other.join().unwrap();
+        });
+    }
+}
