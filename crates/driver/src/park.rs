@@ -35,7 +35,7 @@ use std::time::Duration;
 
 use blitzen_util::futex::Futex;
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use blitzen_util::shim::atomic::fence;
 
 /// Where an owner is parked.
@@ -139,8 +139,9 @@ impl ParkState {
     #[must_use = "an owner in the kernel waits for the poller's waker"]
     pub(crate) fn unpark(&self) -> Option<ParkedIn> {
         // Release, met by the Acquire in `end`: what was written before is seen
-        // after. Acquire only to keep the chain through earlier tokens.
-        let place = ParkedIn::from_word(self.0.word().swap(NOTIFIED, AcqRel))?;
+        // after. Every change of the word is a read-modify-write, so the release of
+        // an earlier token goes on through this one.
+        let place = ParkedIn::from_word(self.0.word().swap(NOTIFIED, Release))?;
         match place {
             ParkedIn::Futex => {
                 self.0.wake_one();

@@ -15,7 +15,7 @@
 use std::time::{Duration, Instant};
 
 use crate::futex::Futex;
-use crate::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 
 const EMPTY: u32 = 0;
 const PARKED: u32 = 1;
@@ -105,10 +105,9 @@ impl Parker {
     #[inline]
     pub fn unpark(&self) {
         // Release, met by the Acquire in `begin_park`, `take_token` and `end_park`:
-        // what was written before `unpark` is seen after `park`. Acquire, met by the
-        // Release of an earlier `unpark` whose token this one replaces: so `park`
-        // also sees what was written before that one.
-        if self.state.word().swap(NOTIFIED, AcqRel) == PARKED {
+        // what was written before `unpark` is seen after `park`. Every change of the word is
+        // a read-modify-write, so the release of an earlier token goes on through this one.
+        if self.state.word().swap(NOTIFIED, Release) == PARKED {
             self.state.wake_one();
         }
     }
