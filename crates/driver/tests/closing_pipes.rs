@@ -231,6 +231,30 @@ fn a_write_is_completed_even_if_the_pipe_may_have_waited_for_its_client() {
 }
 
 #[test]
+fn an_owner_that_waits_closes_a_pipe_with_a_failed_write_and_a_late_client() {
+    let (sender, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        // A poll takes in one event, so closing the pipe does not get to its client at once.
+        let poller = Arc::new(Poller::with_limits(1, 1).unwrap());
+        let (pipe, registration, name) = server_with_a_failed_write(&poller);
+        pipe.disconnect().unwrap();
+        while poller.turn(NOW).unwrap() > 0 {}
+        let pairs: Vec<_> = (0..10).map(|_| pair(&poller)).collect();
+        assert_eq!(pipe.connect().unwrap_err().kind(), ErrorKind::WouldBlock);
+        let client = open(&name);
+        drop(registration);
+        poller.close_pipe(pipe, true);
+        assert_eq!(poller.closing_pipes(), 1);
+        while poller.closing_pipes() > 0 {
+            poller.turn(None).unwrap();
+        }
+        let _ = sender.send(());
+        drop((pairs, client));
+    });
+    ended.recv_timeout(FOREVER).expect("the owner waits on");
+}
+
+#[test]
 fn closing_a_pipe_sends_no_empty_message() {
     // A poll takes in one event, so closing the pipe does not get to its own at once.
     let poller = Arc::new(Poller::with_limits(1, 1).unwrap());

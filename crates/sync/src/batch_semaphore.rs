@@ -17,8 +17,8 @@
 //! P5. `WAITERS` stays set when the last waiter is granted the last permit: where a lock is
 //!     contended, somebody is about to wait again. So while it is set and nobody is queued, permits
 //!     in the state are those of threads that wait for the queue's lock to grant them. Whoever has
-//!     the lock before them may take such permits. The next release clears it, unless somebody is
-//!     queued by then.
+//!     the lock before them may take such permits. A release that finds some left clears it, unless
+//!     somebody is queued by then.
 //! P6. A waiter's permits have left the state when it is settled: it may return them at once. So
 //!     there are never more permits in the state than exist.
 //!
@@ -460,9 +460,6 @@ impl BatchSemaphore {
         match waiters.front() {
             // The new front may want fewer permits.
             Some(wanted) if state.has_waiters() && wanted <= state.permits_of_lock() => {
-                if state.is_tracked() {
-                    self.note_grants(&waiters);
-                }
                 self.grant_queued(waiters, 0)
             }
             Some(_) => {}
@@ -531,7 +528,6 @@ impl BatchSemaphore {
         let waiters = self.queue.lock();
         if before.is_tracked() {
             self.clear_owner();
-            self.note_grants(&waiters);
         } else if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
             drop(waiters);
@@ -549,18 +545,18 @@ impl BatchSemaphore {
         }
     }
 
-    /// Notes the waiters to which permits are about to be granted, under the queue's lock (T2).
+    /// Notes the oldest waiters, to which permits are about to be granted, under the queue's lock
+    /// (T2).
     #[cold]
     #[inline(never)]
-    fn note_grants(&self, waiters: &LockedQueue<'_>) {
-        let mut left = self.state().permits_of_lock();
-        waiters.visit_while(|wanted, address| {
-            let Some(rest) = left.checked_sub(wanted) else {
-                return false;
-            };
-            left = rest;
-            lock_owner::note_granted(self, address);
-            true
+    fn note_grants(&self, waiters: &LockedQueue<'_>, count: usize) {
+        let mut left = count;
+        waiters.visit_while(|_, address| {
+            if left > 0 {
+                left -= 1;
+                lock_owner::note_granted(self, address);
+            }
+            left > 0
         });
     }
 
@@ -610,6 +606,9 @@ impl BatchSemaphore {
         if change != 0 {
             // Release, met by the Acquire in `take`: for what is left of the returned ones.
             self.state.fetch_add(change, Release);
+        }
+        if state.is_tracked() {
+            self.note_grants(waiters, found.waiters);
         }
         // P6: only now, since a waiter that is settled may return its permits at once.
         for _ in 0..found.waiters {
@@ -1295,5 +1294,36 @@ mod tests {
         assert!(permits.try_acquire(1).is_err());
         permits.release(1);
         assert!(permits.try_acquire(1).is_ok());
+    }
+
+    #[test]
+    fn a_grant_that_another_release_has_made_possible_is_noted() {
+        let current_task = lock_owner::CurrentTaskFns {
+            number: || Some(7),
+            owns: |_| true,
+        };
+        lock_owner::set_on(false, current_task);
+        let permits = BatchSemaphore::new_tracked(2, SemaphoreSpans::NONE);
+        let address = (&raw const permits).addr() as u64;
+        permits.try_acquire(1).unwrap();
+        permits.try_acquire(1).unwrap();
+        let writer = Box::pin(Waiter::new());
+        let mut cx = Context::from_waker(Waker::noop());
+        // SAFETY: the waiter is used with these permits only, and stays in place.
+        let poll = unsafe { permits.poll_acquire(&writer, 2, 0, true, &mut cx) };
+        assert!(poll.is_pending() && lock_owner::is_queued(7, address));
+        // Both readers add their permits before the first one grants them.
+        permits.state.fetch_add(1 << SHIFT, Release);
+        let waiters = permits.queue.lock();
+        permits.clear_owner();
+        let before = SemaphoreState(permits.state.fetch_add(1 << SHIFT, Release));
+        permits.grant_queued(waiters, 0);
+        permits.release_to_waiters(before, 1);
+        assert_eq!(writer.status(), WaiterStatus::Granted);
+        assert_eq!(
+            lock_owner::owner_of(address).map(|owner| owner.task),
+            Some(7)
+        );
+        assert!(!lock_owner::is_queued(7, address));
     }
 }

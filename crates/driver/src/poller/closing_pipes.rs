@@ -27,7 +27,8 @@
 //! C4. The list changes under the lock of the turn, when no event of an earlier poll is left: mio's
 //!     pipes do not change meanwhile, and an event that comes later is one of C1 and C3.
 //! C5. A wait for a client is cancelled by an operation on the whole handle, which ends a write as
-//!     well. So it is not cancelled once there is a peer: then it has ended.
+//!     well. So it is not cancelled once there is a peer: then it has ended. Only a pipe that may be
+//!     read shows whether it has one.
 //! C6. mio reports no event for a wait that was cancelled, but keeps its error. If it keeps none, it
 //!     is asked for the peer: it has one, or the wait goes on or begins anew. After a cancelled wait
 //!     it is not asked, which would begin another.
@@ -181,21 +182,14 @@ impl Closing {
     /// What becomes of it after a poll.
     fn advance(self, registry: &Registry, waker: &Waker, id: usize) -> Self {
         match self {
-            Self::Connecting(pipe) => Self::connecting(pipe, registry, id),
+            // The owner may sleep until the next event, so the waker's is posted at once.
+            Self::Connecting(pipe) => Self::connecting(pipe, registry, id).marked(waker),
             Self::Asked {
                 pipe,
                 is_writable: true,
                 ..
             } => Self::end(pipe, Ready::EMPTY),
-            Self::Asked {
-                pipe,
-                is_writable,
-                mark: None,
-            } => Self::Asked {
-                pipe,
-                is_writable,
-                mark: Some(waker.mark()),
-            },
+            Self::Asked { mark: None, .. } => self.marked(waker),
             Self::Asked {
                 mut pipe,
                 mark: Some(mark),
@@ -207,6 +201,14 @@ impl Closing {
             Self::Ending { awaited } if awaited.is_empty() => Self::Closed,
             unchanged => unchanged,
         }
+    }
+
+    /// Posts the waker's event for a pipe that mio is asked about (C2).
+    fn marked(mut self, waker: &Waker) -> Self {
+        if let Self::Asked { mark, .. } = &mut self {
+            *mark = Some(waker.mark());
+        }
+        self
     }
 
     /// A pipe that may wait for a client.
@@ -295,7 +297,7 @@ fn is_error(error: &io::Error, code: u32) -> bool {
 impl Poller {
     /// Closes a named pipe that is registered with this poller. Its read is cancelled, and so is its
     /// wait for a client if `may_connect` says that there may be one. A write that is under way is
-    /// completed first. Usually the pipe is closed when this returns. Otherwise it is closed once
+    /// completed first, unless `may_connect` is wrongly true and the pipe may not be read. Usually the pipe is closed when this returns. Otherwise it is closed once
     /// Windows has finished, even if nobody turns this poller.
     ///
     /// ```no_run

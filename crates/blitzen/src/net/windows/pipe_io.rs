@@ -13,9 +13,20 @@ use crate::io::{BOTH, Interest, PollEvented, Ready, fill_buf_mut};
 
 pub(super) struct PipeIo {
     evented: PollEvented<NamedPipe>,
-    /// Whether a wait for a client may be under way. It changes together with the operation that
-    /// shows it, under the lock: otherwise one that comes later could be noted before.
-    may_connect: Mutex<bool>,
+    /// It changes together with the operation that shows it, under the lock: otherwise one that
+    /// comes later could be noted before.
+    peer: Mutex<Peer>,
+}
+
+/// What is known of the other end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Peer {
+    /// No wait for a client was started since the pipe was made or disconnected.
+    Unknown,
+    /// A wait for a client may be under way.
+    Awaited,
+    /// There is one.
+    Connected,
 }
 
 impl PipeIo {
@@ -29,7 +40,7 @@ impl PipeIo {
         let pipe = unsafe { NamedPipe::from_raw_handle(handle) };
         Ok(Self {
             evented: PollEvented::new(pipe, BOTH, Ready::EMPTY)?,
-            may_connect: Mutex::new(false),
+            peer: Mutex::new(Peer::Unknown),
         })
     }
 
@@ -39,14 +50,27 @@ impl PipeIo {
 
     /// Starts to wait for a client, or finds the one that has come.
     pub(super) fn connect(&self) -> io::Result<()> {
-        let mut may_connect = self.may_connect.lock();
+        let mut peer = self.peer.lock();
         let connected = self.pipe().connect();
         match &connected {
-            Ok(()) => *may_connect = false, // there is a client
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => *may_connect = true,
+            Ok(()) => *peer = Peer::Connected,
+            // After a write that has succeeded, mio has not taken in the end of the wait yet.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && *peer == Peer::Unknown => {
+                *peer = Peer::Awaited;
+            }
             Err(_) => {} // a wait that was under way still is
         }
         connected
+    }
+
+    /// Disconnects the client.
+    pub(super) fn disconnect(&self) -> io::Result<()> {
+        let mut peer = self.peer.lock();
+        self.pipe().disconnect()?;
+        if *peer == Peer::Connected {
+            *peer = Peer::Unknown;
+        }
+        Ok(()) // a wait that was under way may still be
     }
 
     /// Appends what one read returns to `buf`.
@@ -77,9 +101,9 @@ impl PipeIo {
         &self,
         write: impl FnOnce(&NamedPipe) -> io::Result<usize>,
     ) -> io::Result<usize> {
-        let mut may_connect = self.may_connect.lock();
+        let mut peer = self.peer.lock();
         let count = write(self.pipe())?;
-        *may_connect = false;
+        *peer = Peer::Connected;
         Ok(count)
     }
 
@@ -116,7 +140,7 @@ impl Drop for PipeIo {
     fn drop(&mut self) {
         let pipe = self.evented.take_registered();
         let poller = self.evented.registration().poller();
-        poller.close_pipe(pipe, *self.may_connect.get_mut());
+        poller.close_pipe(pipe, *self.peer.get_mut() == Peer::Awaited);
     }
 }
 

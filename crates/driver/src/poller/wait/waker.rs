@@ -38,7 +38,11 @@ cfg_select! {
 
             pub(in crate::poller) fn wake(&self) -> io::Result<()> {
                 self.posted.fetch_add(1, Relaxed); // first: see `mark`
-                self.waker.wake()
+                let woken = self.waker.wake();
+                if woken.is_err() {
+                    self.posted.fetch_sub(1, Relaxed);
+                }
+                woken
             }
 
             /// Takes in an event of the waker. The caller has the turn's lock.

@@ -169,7 +169,7 @@ unsafe impl FlowControl for BoundedFlow {
 
     fn clear_waiting(&self) -> bool {
         // AcqRel: Acquire, met by the Release in `set_waiting`: the waker is seen.
-        // Release, met by the Acquire there: so is what the receiver missed.
+        // Release, met by the Acquire in `is_idle`: the receiver that waits again sees what it missed.
         self.state.fetch_and(!WAITING, AcqRel) & WAITING != 0
     }
 
