@@ -299,25 +299,38 @@ impl BatchSemaphore {
             // been exchanged costs as much as the exchange; and under contention a
             // failed exchange has at least fetched the cache line for the next one. But
             // where others wait to be the only owner, it would always fail.
-            let mut state = SemaphoreState::new(expected);
-            if (notes_owner && self.seems_awaited()) || !state.can_grant(count) || !coop::has_unit()
+            let state = match expected {
+                0 => self.state(),
+                _ if notes_owner && self.seems_awaited() => SemaphoreState::new(0),
+                _ => SemaphoreState::new(expected),
+            };
+            if state.can_grant(count)
+                && coop::has_unit()
+                && let Some(acquired) = self.poll_take(state, count, cx)
             {
-                state = self.state();
-            }
-            if state.can_grant(count) {
-                // A task that has to yield does not take permits first: others
-                // would queue behind a task that is not running.
-                let Poll::Ready(spent) = coop::poll_proceed(cx) else {
-                    return Poll::Pending;
-                };
-                if self.take_while_available(state, count).is_ok() {
-                    spent.made_progress();
-                    return Poll::Ready(Ok(()));
-                }
+                return acquired;
             }
         }
         // SAFETY: the caller upholds the same contract.
         unsafe { self.poll_queued(waiter, count, notes_owner, cx) }
+    }
+
+    /// Takes permits that seem to be there; `None` if they are not.
+    #[inline(always)]
+    fn poll_take(
+        &self,
+        state: SemaphoreState,
+        count: usize,
+        cx: &mut Context<'_>,
+    ) -> Option<Poll<Result<(), AcquireError>>> {
+        // A task that has to yield does not take permits first: others would queue behind a task
+        // that is not running.
+        let Poll::Ready(spent) = coop::poll_proceed(cx) else {
+            return Some(Poll::Pending);
+        };
+        self.take_while_available(state, count).ok()?;
+        spent.made_progress();
+        Some(Poll::Ready(Ok(())))
     }
 
     /// # Safety
@@ -331,6 +344,14 @@ impl BatchSemaphore {
         notes_owner: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), AcquireError>> {
+        if waiter.status() == WaiterStatus::Idle {
+            let state = self.state();
+            if state.can_grant(count)
+                && let Some(acquired) = self.poll_take(state, count, cx)
+            {
+                return acquired;
+            }
+        }
         loop {
             return match waiter.status() {
                 // SAFETY: the caller upholds the same contract.
@@ -490,10 +511,15 @@ impl BatchSemaphore {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn release_all(&self, count: usize) {
-        match self.seems_awaited() {
-            true => self.release_to_front(count),
-            false => self.release(count),
+        if self.seems_awaited() {
+            return self.release_to_front(count);
         }
+        // Release, as in `release`. There are no others, so it cannot be too many.
+        let before = SemaphoreState(self.state.fetch_add(count << SHIFT, Release));
+        if before.has_waiters() {
+            self.release_to_waiters(before, count);
+        }
+        self.spans.released(count);
     }
 
     /// Whether `WAITERS` is set, for a thread that is about to change the state. Not for readers:
