@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 use blitzen::io::AsyncReadExt;
 use blitzen::net::{SocketMode, TcpListener};
 use blitzen::runtime::{Builder, Runtime};
+use blitzen_util::asymmetric_fence;
+use blitzen_util::lock::AsymmetricLock;
 use net_common::runtimes;
 use refuse::refuse;
 
@@ -117,4 +119,33 @@ fn a_socket_of_a_worker_that_computes_is_served_without_membarrier() {
         reads.await.unwrap();
     });
     runtime.block_on(computes).unwrap();
+}
+
+/// Whoever waits for such a lock looks at it now and then, since the thread that releases it may not
+/// see that somebody waits.
+#[test]
+fn a_lock_is_acquired_although_membarrier_is_taken_back() {
+    let could_interrupt = asymmetric_fence::prepare();
+    let name = "a_lock_is_acquired_although_membarrier_is_taken_back";
+    if !in_children(name, libc::SYS_membarrier) {
+        return;
+    }
+    if !could_interrupt {
+        println!("not tested: this system has no membarrier");
+        return;
+    }
+    assert!(!asymmetric_fence::heavy().is_fence, "it says so");
+    let count = AsymmetricLock::new(0);
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for _ in 0..100 {
+                    let mut count = count.lock();
+                    *count += 1;
+                    (0..100).for_each(|_| std::thread::yield_now()); // so that others sleep
+                }
+            });
+        }
+    });
+    assert_eq!(*count.lock(), 400);
 }

@@ -12,10 +12,10 @@ use std::ptr::NonNull;
 
 use blitzen_observe::Counter;
 use blitzen_task::{Header, Runnable};
+use blitzen_util::lock::{AsymmetricLock, AsymmetricLockGuard};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
-use blitzen_util::shim::{Mutex, MutexGuard};
 
 use crate::pace::share_of;
 
@@ -29,7 +29,7 @@ pub(crate) struct Inject {
 }
 
 struct InjectShard {
-    queue: Mutex<TaskQueue>,
+    queue: AsymmetricLock<TaskQueue>,
     len: AtomicUsize,
     /// Tasks that were spawned outside the workers.
     spawned: Counter,
@@ -104,7 +104,7 @@ impl InjectShard {
     #[inline]
     fn push_all(
         &self,
-        mut queue: MutexGuard<'_, TaskQueue>,
+        mut queue: AsymmetricLockGuard<'_, TaskQueue>,
         tasks: impl IntoIterator<Item = Runnable>,
         refuse: impl FnMut(Runnable),
     ) {
@@ -130,7 +130,7 @@ impl Inject {
         let shards = workers.next_power_of_two().min(MAX_SHARDS);
         let shard = || {
             Padded(InjectShard {
-                queue: Mutex::new(TaskQueue::new()),
+                queue: AsymmetricLock::new(TaskQueue::new()),
                 len: AtomicUsize::new(0),
                 spawned: Counter::new(),
                 scheduled: Counter::new(),

@@ -46,6 +46,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_observe::Counter;
+use blitzen_util::asymmetric_fence;
 use blitzen_util::park::Parker;
 use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
@@ -322,6 +323,8 @@ impl Monitor {
     /// Looks after the workers from the calling thread until the scheduler closes, or
     /// other threads do so.
     pub fn run(self) {
+        // On this thread, which has the time. Without it, locks are as slow as others.
+        let _ = asymmetric_fence::prepare();
         let scheduler = &self.scheduler;
         scheduler.monitor.is_running.store(true, Relaxed);
         let depth = context_depth();

@@ -51,6 +51,7 @@ use blitzen_util::lock_owner;
 use blitzen_util::shim::Peek;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicUsize, fence};
+use blitzen_util::shim::const_unless_loom;
 use blitzen_util::wait::{self, WaitKind};
 use blitzen_util::wake_batch::{self, WakeBatch};
 

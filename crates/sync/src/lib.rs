@@ -42,19 +42,6 @@
 //! # });
 //! ```
 
-/// A function that is `const`, except under loom, whose types cannot be.
-macro_rules! const_unless_loom {
-    ($(#[$attribute:meta])* $vis:vis fn $($rest:tt)*) => {
-        #[cfg(not(blitzen_loom))]
-        $(#[$attribute])*
-        $vis const fn $($rest)*
-
-        #[cfg(blitzen_loom)]
-        $(#[$attribute])*
-        $vis fn $($rest)*
-    };
-}
-
 pub mod cancel;
 pub mod channel;
 

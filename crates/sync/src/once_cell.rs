@@ -1,5 +1,6 @@
 //! A cell that is initialized by the first task that needs its value.
 
+use blitzen_util::shim::const_unless_loom;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

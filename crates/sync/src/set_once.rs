@@ -1,5 +1,6 @@
 //! A cell that is set once, and waited for.
 
+use blitzen_util::shim::const_unless_loom;
 use std::error::Error;
 use std::fmt;
 use std::future::Future;

@@ -25,10 +25,11 @@ use std::ptr::NonNull;
 use std::task::{Context, Waker};
 
 use blitzen_util::list::{Linked, Links, List};
+use blitzen_util::lock::{AsymmetricLock, AsymmetricLockGuard};
 use blitzen_util::shim::atomic::AtomicU8;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::cell::UnsafeCell;
-use blitzen_util::shim::{Mutex, MutexGuard};
+use blitzen_util::shim::const_unless_loom;
 use blitzen_util::wake_batch::WakeBatch;
 
 use crate::resource::WaiterOp;
@@ -186,7 +187,7 @@ impl fmt::Debug for Waiter {
 
 /// The waiters of one primitive in order of arrival, and a state `S` that the
 /// same lock guards.
-pub(crate) struct WaitQueue<S = ()>(Mutex<QueueContents<S>>);
+pub(crate) struct WaitQueue<S = ()>(AsymmetricLock<QueueContents<S>>);
 
 struct QueueContents<S> {
     state: S,
@@ -197,7 +198,7 @@ impl<S> WaitQueue<S> {
     const_unless_loom! {
         /// An empty queue.
         pub(crate) fn new(state: S) -> Self {
-            Self(Mutex::new(QueueContents {
+            Self(AsymmetricLock::new(QueueContents {
                 state,
                 waiters: List::new(),
             }))
@@ -253,7 +254,7 @@ pub(crate) struct Satisfiable {
 }
 
 /// A locked [`WaitQueue`].
-pub(crate) struct LockedQueue<'a, S = ()>(MutexGuard<'a, QueueContents<S>>);
+pub(crate) struct LockedQueue<'a, S = ()>(AsymmetricLockGuard<'a, QueueContents<S>>);
 
 impl<S> LockedQueue<'_, S> {
     pub(crate) fn state(&mut self) -> &mut S {

@@ -10,6 +10,7 @@ use std::cell::UnsafeCell;
 use std::future::Future;
 use std::mem::{ManuallyDrop, MaybeUninit};
 
+use blitzen_util::shim::const_unless_loom;
 use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};

@@ -14,10 +14,10 @@ use std::fmt;
 use std::mem;
 use std::task::Waker;
 
-use blitzen_util::shim::{Mutex, MutexGuard};
+use blitzen_util::lock::{AsymmetricLock, AsymmetricLockGuard};
 
 /// Keys of tasks that have ended.
-pub struct FinishedQueue<K>(Mutex<Finished<K>>);
+pub struct FinishedQueue<K>(AsymmetricLock<Finished<K>>);
 
 struct Finished<K> {
     keys: Vec<K>,
@@ -27,13 +27,13 @@ struct Finished<K> {
 impl<K> FinishedQueue<K> {
     /// An empty queue that nobody waits for.
     pub fn new() -> Self {
-        Self(Mutex::new(Finished {
+        Self(AsymmetricLock::new(Finished {
             keys: Vec::new(),
             waker: None,
         }))
     }
 
-    fn lock(&self) -> MutexGuard<'_, Finished<K>> {
+    fn lock(&self) -> AsymmetricLockGuard<'_, Finished<K>> {
         self.0.lock()
     }
 

@@ -9,7 +9,7 @@
 use std::ptr::NonNull;
 
 use blitzen_util::list::List;
-use blitzen_util::lock::Lock;
+use blitzen_util::lock::AsymmetricLock;
 use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
@@ -27,7 +27,7 @@ pub struct Closed;
 /// A list of live tasks.
 #[derive(Debug)]
 pub struct OwnedTasks {
-    tasks: Lock<LiveTasks>,
+    tasks: AsymmetricLock<LiveTasks>,
     /// The length of the list; written under the lock only, so exact there.
     len: AtomicUsize,
     /// Held by the walk that uses the cursor.
@@ -70,7 +70,7 @@ impl OwnedTasks {
     /// An empty list.
     pub fn new() -> Self {
         Self {
-            tasks: Lock::new(LiveTasks {
+            tasks: AsymmetricLock::new(LiveTasks {
                 list: List::new(),
                 closed: false,
                 cursor: None,

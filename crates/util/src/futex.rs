@@ -91,7 +91,7 @@ mod chosen {
 #[cfg(not(all(any(target_os = "linux", target_os = "android"), not(blitzen_loom))))]
 mod chosen {
     use super::*;
-    use crate::shim::{Condvar, Mutex, atomic::Ordering::Relaxed};
+    use crate::shim::{Condvar, Mutex, atomic::Ordering::Relaxed, const_unless_loom};
 
     /// A word that threads can sleep on.
     #[derive(Debug, Default)]
@@ -102,12 +102,14 @@ mod chosen {
     }
 
     impl Futex {
-        /// A futex whose word is `value`.
-        pub fn new(value: u32) -> Self {
-            Self {
-                word: AtomicU32::new(value),
-                queue: Mutex::new(()),
-                changed: Condvar::new(),
+        const_unless_loom! {
+            /// A futex whose word is `value`.
+            pub fn new(value: u32) -> Self {
+                Self {
+                    word: AtomicU32::new(value),
+                    queue: Mutex::new(()),
+                    changed: Condvar::new(),
+                }
             }
         }
 

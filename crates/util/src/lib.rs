@@ -2,6 +2,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
+//! | [`asymmetric_fence`] | two fences, one of which pays for both |
 //! | [`backoff`] | how many attempts to skip after failures |
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
@@ -9,7 +10,7 @@
 //! | [`thread_shard`] | a number for every thread, to choose among shards by |
 //! | [`kernel_thread`] | the calling thread as the kernel calls it |
 //! | [`list`] | intrusive doubly linked list |
-//! | [`lock`] | a lock of one word, for short critical sections |
+//! | [`lock`] | locks of a word or two, for short critical sections |
 //! | [`wake_batch`] | wakers gathered under a lock, fired after it |
 //! | [`wake_cause`] | why the calling thread wakes tasks |
 //! | [`wake_set`] | which of many members were woken |
@@ -36,6 +37,7 @@ compile_error!(
      (the state of a task, run queues, readiness) change in one step"
 );
 
+pub mod asymmetric_fence;
 pub mod backoff;
 pub mod block_on;
 pub mod coop;

@@ -1,4 +1,6 @@
-//! A lock of one word, for short critical sections with little contention.
+//! Locks for short critical sections with little contention.
+//!
+//! A [`Lock`] is one word:
 //!
 //! ```text
 //!   FREE ──lock──► HELD ──a thread waits──► CONTENDED
@@ -13,14 +15,32 @@
 //!     afterwards, to wake another. So the next holder may free the lock
 //!     ([`MAY_BE_FREED_BY_NEXT_HOLDER`]).
 //!
-//! Unlike std's it has no poison, whose bookkeeping takes as long as the lock itself.
+//! An [`AsymmetricLock`] counts those who wait in a second word, and is released by a plain store,
+//! which costs a third of an exchange:
+//!
+//! ```text
+//!   lock:    held: FREE → HELD, by an exchange
+//!   unlock:  held = FREE      light fence   load waiters: wake one
+//!   wait:    waiters += 1     heavy fence   load held: sleep while HELD
+//! ```
+//!
+//! K3. A thread that waits is counted until it has the lock. By the fences, either it sees that the lock
+//!     was released, or the thread that releases it sees the count, and wakes a sleeper.
+//! K4. A thread that releases the lock reads the count afterwards. So the next holder must not free
+//!     the lock.
+//!
+//! Unlike std's they have no poison, whose bookkeeping takes as long as the lock itself.
 //! [`shim::Mutex`](crate::shim::Mutex) has none either.
 
-use crate::futex::Futex;
-use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
-use crate::shim::hint;
+use std::time::Duration;
 
-pub use chosen::{Lock, LockGuard};
+use crate::asymmetric_fence::{heavy, light};
+use crate::futex::Futex;
+use crate::shim::atomic::AtomicU32;
+use crate::shim::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::shim::{const_unless_loom, hint};
+
+pub use chosen::{AsymmetricLock, AsymmetricLockGuard, Lock, LockGuard};
 
 /// Whether a thread that has acquired a [`Lock`] may free it, although the one that has released it
 /// may still be about to wake another (K2). In models a lock is one step.
@@ -38,39 +58,58 @@ const CONTENDED: u32 = 2;
 /// to sleep.
 const SPINS: u32 = if crate::shim::MODEL { 1 } else { 100 };
 
-/// The word of a lock.
-#[derive(Debug)]
-struct Word(Futex);
+/// How long a thread sleeps that the one with the lock might not see, since the kernel has taken back
+/// the call that makes it seen.
+const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 
-impl Word {
+/// How a kind of lock is acquired and released.
+///
+/// # Safety
+/// Between the `lock` of a thread, or its `try_lock` that returns true, and its `unlock` no other
+/// thread's return, and what one has done before its `unlock` is seen by the next one.
+pub unsafe trait RawLock {
+    /// Acquires the lock if nobody holds it.
+    fn try_lock(&self) -> bool;
+
+    /// Blocks until the lock is held.
+    fn lock(&self);
+
+    /// Releases the lock, which the caller holds.
+    fn unlock(&self);
+}
+
+#[inline(always)]
+fn exchange_free(word: &AtomicU32) -> bool {
+    // Acquire, met by the Release in `unlock`.
+    word.compare_exchange(FREE, HELD, Acquire, Relaxed).is_ok()
+}
+
+/// Waits for a lock that is about to be released; returns false if it is not.
+fn spin(word: &AtomicU32) -> bool {
+    for _ in 0..SPINS {
+        if word.load(Relaxed) == FREE && exchange_free(word) {
+            return true;
+        }
+        hint::spin_loop();
+    }
+    false
+}
+
+/// The word of a [`Lock`].
+#[derive(Debug)]
+pub struct LockWord(Futex);
+
+// SAFETY: only the exchange from `FREE` acquires it, and the exchange in `unlock` publishes.
+unsafe impl RawLock for LockWord {
     #[inline]
     fn try_lock(&self) -> bool {
-        // Acquire, met by the Release in `unlock`.
-        self.0
-            .word()
-            .compare_exchange(FREE, HELD, Acquire, Relaxed)
-            .is_ok()
+        exchange_free(self.0.word())
     }
 
     #[inline]
     fn lock(&self) {
         if !self.try_lock() {
             self.wait();
-        }
-    }
-
-    #[cold]
-    fn wait(&self) {
-        let word = self.0.word();
-        for _ in 0..SPINS {
-            if word.load(Relaxed) == FREE && self.try_lock() {
-                return;
-            }
-            hint::spin_loop();
-        }
-        // Acquire, met by the Release in `unlock`. K1.
-        while word.swap(CONTENDED, Acquire) != FREE {
-            self.0.wait(CONTENDED, None);
         }
     }
 
@@ -83,6 +122,93 @@ impl Word {
     }
 }
 
+impl LockWord {
+    const_unless_loom! {
+        fn new() -> Self {
+            Self(Futex::new(FREE))
+        }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        if spin(self.0.word()) {
+            return;
+        }
+        // Acquire, met by the Release in `unlock`. K1.
+        while self.0.word().swap(CONTENDED, Acquire) != FREE {
+            self.0.wait(CONTENDED, None);
+        }
+    }
+
+    #[cfg(test)]
+    fn has_waiters(&self) -> bool {
+        self.0.word().load(Relaxed) == CONTENDED
+    }
+}
+
+/// The words of an [`AsymmetricLock`].
+#[derive(Debug)]
+pub struct AsymmetricWords {
+    held: Futex,
+    waiters: AtomicU32,
+}
+
+// SAFETY: only the exchange from `FREE` acquires it, and the store in `unlock` publishes.
+unsafe impl RawLock for AsymmetricWords {
+    #[inline]
+    fn try_lock(&self) -> bool {
+        exchange_free(self.held.word())
+    }
+
+    #[inline]
+    fn lock(&self) {
+        if !self.try_lock() {
+            self.wait();
+        }
+    }
+
+    #[inline]
+    fn unlock(&self) {
+        // Release, met by the Acquire of the next holder.
+        self.held.word().store(FREE, Release);
+        light(); // K3, met by the heavy fence in `wait`
+        if self.waiters.load(Relaxed) != 0 {
+            self.wake();
+        }
+    }
+}
+
+impl AsymmetricWords {
+    const_unless_loom! {
+        fn new() -> Self {
+            Self {
+                held: Futex::new(FREE),
+                waiters: AtomicU32::new(0),
+            }
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait(&self) {
+        if spin(self.held.word()) {
+            return;
+        }
+        self.waiters.fetch_add(1, Relaxed);
+        let is_seen = heavy().is_fence; // K3, met by the light fence in `unlock`
+        while !self.try_lock() {
+            self.held.wait(HELD, (!is_seen).then_some(UNSEEN_WAIT));
+        }
+        self.waiters.fetch_sub(1, Relaxed);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wake(&self) {
+        self.held.wake_one();
+    }
+}
+
 #[cfg(not(blitzen_loom))]
 mod chosen {
     use super::*;
@@ -90,6 +216,7 @@ mod chosen {
     use std::fmt;
     use std::marker::PhantomData;
     use std::ops::{Deref, DerefMut};
+    use std::panic::{RefUnwindSafe, UnwindSafe};
 
     /// A lock for short critical sections, without poison.
     ///
@@ -100,29 +227,77 @@ mod chosen {
     /// *count.lock() += 1;
     /// assert_eq!(*count.lock(), 2);
     /// ```
-    pub struct Lock<T> {
-        word: Word,
+    pub type Lock<T> = LockOf<T, LockWord>;
+
+    /// The guard of a [`Lock`].
+    pub type LockGuard<'a, T> = LockGuardOf<'a, T, LockWord>;
+
+    /// A lock for short critical sections, without poison, which is cheap to release. Waiting for it costs
+    /// a system call more than for a [`Lock`]: [`prepare`](crate::asymmetric_fence::prepare) makes it so.
+    ///
+    /// ```
+    /// use blitzen_util::lock::AsymmetricLock;
+    ///
+    /// let count = AsymmetricLock::new(1);
+    /// *count.lock() += 1;
+    /// assert_eq!(*count.lock(), 2);
+    /// ```
+    pub type AsymmetricLock<T> = LockOf<T, AsymmetricWords>;
+
+    /// The guard of an [`AsymmetricLock`].
+    pub type AsymmetricLockGuard<'a, T> = LockGuardOf<'a, T, AsymmetricWords>;
+
+    /// A lock of the kind `R`.
+    pub struct LockOf<T, R> {
+        raw: R,
         value: UnsafeCell<T>,
     }
 
     // SAFETY: it hands the value from one thread to another, to one at a time.
-    unsafe impl<T: Send> Sync for Lock<T> {}
+    unsafe impl<T: Send, R: RawLock + Sync> Sync for LockOf<T, R> {}
     // SAFETY: it owns the value.
-    unsafe impl<T: Send> Send for Lock<T> {}
+    unsafe impl<T: Send, R: Send> Send for LockOf<T, R> {}
 
-    impl<T> Lock<T> {
+    // As for std's: what is locked is changed whole, so no panic shows it half done.
+    impl<T, R> UnwindSafe for LockOf<T, R> {}
+    impl<T, R> RefUnwindSafe for LockOf<T, R> {}
+
+    impl<T> LockOf<T, LockWord> {
         /// Creates an unlocked lock.
-        pub fn new(value: T) -> Self {
-            Self {
-                word: Word(Futex::new(FREE)),
-                value: UnsafeCell::new(value),
-            }
+        pub const fn new(value: T) -> Self {
+            Self::of(LockWord::new(), value)
+        }
+    }
+
+    impl<T> LockOf<T, AsymmetricWords> {
+        /// Creates an unlocked lock.
+        pub const fn new(value: T) -> Self {
+            Self::of(AsymmetricWords::new(), value)
+        }
+    }
+
+    impl<T, R> LockOf<T, R> {
+        pub(super) const fn of(raw: R, value: T) -> Self {
+            let value = UnsafeCell::new(value);
+            Self { raw, value }
         }
 
+        /// Returns the value without locking: `&mut` excludes any other access.
+        pub fn get_mut(&mut self) -> &mut T {
+            self.value.get_mut()
+        }
+
+        #[cfg(test)]
+        pub(super) fn raw(&self) -> &R {
+            &self.raw
+        }
+    }
+
+    impl<T, R: RawLock> LockOf<T, R> {
         /// Blocks until the lock is held.
         #[inline]
-        pub fn lock(&self) -> LockGuard<'_, T> {
-            self.word.lock();
+        pub fn lock(&self) -> LockGuardOf<'_, T, R> {
+            self.raw.lock();
             self.guard()
         }
 
@@ -136,38 +311,32 @@ mod chosen {
         /// assert_eq!(lock.try_lock().as_deref(), Some(&1));
         /// ```
         #[inline]
-        pub fn try_lock(&self) -> Option<LockGuard<'_, T>> {
-            self.word.try_lock().then(|| self.guard())
+        pub fn try_lock(&self) -> Option<LockGuardOf<'_, T, R>> {
+            self.raw.try_lock().then(|| self.guard())
         }
 
         /// The guard of a thread that has acquired the lock.
-        fn guard(&self) -> LockGuard<'_, T> {
-            LockGuard {
+        #[inline]
+        fn guard(&self) -> LockGuardOf<'_, T, R> {
+            LockGuardOf {
                 lock: self,
                 not_send: PhantomData,
             }
         }
     }
 
-    #[cfg(test)]
-    impl<T> Lock<T> {
-        pub(super) fn is_contended(&self) -> bool {
-            self.word.0.word().load(Relaxed) == CONTENDED
-        }
-    }
-
-    /// The guard of a [`Lock`].
+    /// The guard of a [`LockOf`].
     #[must_use = "dropping this releases the lock"]
-    pub struct LockGuard<'a, T> {
-        lock: &'a Lock<T>,
+    pub struct LockGuardOf<'a, T, R: RawLock> {
+        lock: &'a LockOf<T, R>,
         /// Released on the thread that acquired it.
         not_send: PhantomData<*const ()>,
     }
 
     // SAFETY: a shared guard gives out `&T`.
-    unsafe impl<T: Sync> Sync for LockGuard<'_, T> {}
+    unsafe impl<T: Sync, R: RawLock + Sync> Sync for LockGuardOf<'_, T, R> {}
 
-    impl<T> Deref for LockGuard<'_, T> {
+    impl<T, R: RawLock> Deref for LockGuardOf<'_, T, R> {
         type Target = T;
 
         #[inline]
@@ -177,7 +346,7 @@ mod chosen {
         }
     }
 
-    impl<T> DerefMut for LockGuard<'_, T> {
+    impl<T, R: RawLock> DerefMut for LockGuardOf<'_, T, R> {
         #[inline]
         fn deref_mut(&mut self) -> &mut T {
             // SAFETY: the lock is held, and this borrows its only guard.
@@ -185,31 +354,34 @@ mod chosen {
         }
     }
 
-    impl<T> Drop for LockGuard<'_, T> {
+    impl<T, R: RawLock> Drop for LockGuardOf<'_, T, R> {
         #[inline]
         fn drop(&mut self) {
-            self.lock.word.unlock();
+            self.lock.raw.unlock();
         }
     }
 
-    impl<T> fmt::Debug for Lock<T> {
+    impl<T, R> fmt::Debug for LockOf<T, R> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             f.debug_struct("Lock").finish_non_exhaustive()
         }
     }
 
-    impl<T: fmt::Debug> fmt::Debug for LockGuard<'_, T> {
+    impl<T: fmt::Debug, R: RawLock> fmt::Debug for LockGuardOf<'_, T, R> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
             fmt::Debug::fmt(&**self, f)
         }
     }
 }
 
-/// Models of what is done under a lock use loom's own; the word has a model of
-/// its own.
+/// Models of what is done under a lock use loom's own; the words have models of
+/// their own.
 #[cfg(blitzen_loom)]
 mod chosen {
-    pub use crate::shim::{Mutex as Lock, MutexGuard as LockGuard};
+    pub use crate::shim::{
+        Mutex as AsymmetricLock, Mutex as Lock, MutexGuard as AsymmetricLockGuard,
+        MutexGuard as LockGuard,
+    };
 }
 
 #[cfg(all(test, not(blitzen_loom)))]
@@ -218,11 +390,13 @@ mod tests {
     use std::sync::Arc;
     use std::thread;
 
-    #[test]
-    fn one_thread_holds_it_at_a_time() {
-        let count = Arc::new(Lock::new(0_u64));
+    use super::chosen::LockOf;
+    use crate::asymmetric_fence::prepare;
+
+    fn one_thread_holds_it_at_a_time<R: RawLock + Send + Sync + 'static>(raw: R) {
+        let count = Arc::new(LockOf::of(raw, 0_u64));
         let rounds = if cfg!(miri) { 50 } else { 50_000 };
-        let add = |count: Arc<Lock<u64>>| {
+        let add = |count: Arc<LockOf<u64, R>>| {
             move || {
                 for _ in 0..rounds {
                     *count.lock() += 1;
@@ -237,20 +411,48 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_waits_gets_it() {
-        let lock = Arc::new(Lock::new(false));
+    fn one_thread_holds_a_lock_at_a_time() {
+        one_thread_holds_it_at_a_time(LockWord::new());
+    }
+
+    #[test]
+    fn one_thread_holds_an_asymmetric_lock_at_a_time() {
+        one_thread_holds_it_at_a_time(AsymmetricWords::new());
+        prepare();
+        one_thread_holds_it_at_a_time(AsymmetricWords::new());
+    }
+
+    /// Two threads sleep, and each gets the lock in the end.
+    fn threads_that_wait_get_it<R: RawLock + Send + Sync + 'static>(
+        raw: R,
+        waiting: fn(&R) -> bool,
+    ) {
+        let lock = Arc::new(LockOf::of(raw, 0_u32));
         let held = lock.lock();
-        let other = thread::spawn({
-            let lock = lock.clone();
-            move || *lock.lock() = true
-        });
-        while !lock.is_contended() {
+        let add = |lock: Arc<LockOf<u32, R>>| thread::spawn(move || *lock.lock() += 1);
+        let others = [add(lock.clone()), add(lock.clone())];
+        while !waiting(lock.raw()) {
             thread::yield_now();
         }
-        assert!(!*held);
+        assert_eq!(*held, 0);
         drop(held);
-        other.join().unwrap();
-        assert!(*lock.lock());
+        for other in others {
+            other.join().unwrap();
+        }
+        assert_eq!(*lock.lock(), 2);
+    }
+
+    #[test]
+    fn threads_that_wait_for_a_lock_get_it() {
+        threads_that_wait_get_it(LockWord::new(), LockWord::has_waiters);
+    }
+
+    #[test]
+    fn threads_that_wait_for_an_asymmetric_lock_get_it() {
+        let both_wait = |lock: &AsymmetricWords| lock.waiters.load(Relaxed) == 2;
+        threads_that_wait_get_it(AsymmetricWords::new(), both_wait);
+        prepare();
+        threads_that_wait_get_it(AsymmetricWords::new(), both_wait);
     }
 
     #[test]
@@ -272,15 +474,15 @@ mod model {
     use crate::shim::cell::UnsafeCell;
     use crate::shim::{Arc, thread};
 
-    struct Counter(Word, UnsafeCell<u32>);
+    struct Counter<R>(R, UnsafeCell<u32>);
 
     // SAFETY: the cell is touched under the lock.
-    unsafe impl Sync for Counter {}
+    unsafe impl<R: RawLock + Sync> Sync for Counter<R> {}
 
-    fn check(threads: usize) {
+    fn check<R: RawLock + Send + Sync + 'static>(new: fn() -> R, threads: usize) {
         loom::model(move || {
-            let counter = Arc::new(Counter(Word(Futex::new(FREE)), UnsafeCell::new(0)));
-            let add = |counter: &Counter| {
+            let counter = Arc::new(Counter(new(), UnsafeCell::new(0)));
+            let add = |counter: &Counter<R>| {
                 counter.0.lock();
                 // SAFETY: under the lock; loom tells otherwise.
                 counter.1.with_mut(|count| unsafe { *count += 1 });
@@ -305,11 +507,21 @@ mod model {
 
     #[test]
     fn two_threads_take_turns() {
-        check(2);
+        check(LockWord::new, 2);
     }
 
     #[test]
     fn two_threads_that_wait_both_get_it() {
-        check(3);
+        check(LockWord::new, 3);
+    }
+
+    #[test]
+    fn two_threads_take_turns_with_an_asymmetric_lock() {
+        check(AsymmetricWords::new, 2);
+    }
+
+    #[test]
+    fn two_threads_that_wait_both_get_an_asymmetric_lock() {
+        check(AsymmetricWords::new, 3);
     }
 }

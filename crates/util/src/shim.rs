@@ -5,6 +5,22 @@
 //! [`cell::UnsafeCell`] lends its pointer to a closure, and [`Mutex`] has no
 //! poison (a panic under one of our locks leaves the data as valid as before).
 
+/// A function that is `const`, except under loom, whose types have no such constructors.
+#[macro_export]
+macro_rules! const_unless_loom {
+    ($(#[$attribute:meta])* $vis:vis fn $($rest:tt)*) => {
+        #[cfg(not(blitzen_loom))]
+        $(#[$attribute])*
+        $vis const fn $($rest)*
+
+        #[cfg(blitzen_loom)]
+        $(#[$attribute])*
+        $vis fn $($rest)*
+    };
+}
+
+pub use const_unless_loom;
+
 #[cfg(not(blitzen_loom))]
 pub use std::{hint, sync::Arc, thread};
 
@@ -153,16 +169,11 @@ pub type MutexGuard<'a, T> = chosen::MutexGuard<'a, T>;
 pub struct Mutex<T>(chosen::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// An unlocked mutex.
-    #[cfg(not(blitzen_loom))]
-    pub const fn new(value: T) -> Self {
-        Self(chosen::Mutex::new(value))
-    }
-
-    /// An unlocked mutex.
-    #[cfg(blitzen_loom)]
-    pub fn new(value: T) -> Self {
-        Self(chosen::Mutex::new(value))
+    const_unless_loom! {
+        /// An unlocked mutex.
+        pub fn new(value: T) -> Self {
+            Self(chosen::Mutex::new(value))
+        }
     }
 
     /// Blocks until the lock is held.
@@ -242,9 +253,11 @@ impl<T> RwLock<T> {
 pub struct Condvar(chosen::Condvar);
 
 impl Condvar {
-    /// Creates a condition variable.
-    pub fn new() -> Self {
-        Self(chosen::Condvar::new())
+    const_unless_loom! {
+        /// Creates a condition variable.
+        pub fn new() -> Self {
+            Self(chosen::Condvar::new())
+        }
     }
 
     /// Releases the lock and waits; may return for no reason.

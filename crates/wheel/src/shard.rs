@@ -24,7 +24,7 @@ use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
 use std::task::Waker;
 
-use blitzen_util::lock::{Lock, LockGuard};
+use blitzen_util::lock::{AsymmetricLock, AsymmetricLockGuard};
 use blitzen_util::prefetch::prefetch;
 use blitzen_util::quiet::quietly;
 use blitzen_util::shim::atomic::AtomicU64;
@@ -59,7 +59,7 @@ const NEVER: u64 = u64::MAX;
 pub struct TimerShard {
     /// S1.
     next_ns: AtomicU64,
-    state: Lock<ShardState>,
+    state: AsymmetricLock<ShardState>,
 }
 
 struct ShardState {
@@ -103,7 +103,7 @@ impl TimerShard {
     pub fn new() -> Self {
         Self {
             next_ns: AtomicU64::new(NEVER),
-            state: Lock::new(ShardState {
+            state: AsymmetricLock::new(ShardState {
                 wheel: Wheel::new(),
                 scale: TickScale::new(0, u64::MAX),
                 worker: WorkerState::Running,
@@ -327,7 +327,7 @@ impl TimerShard {
 /// A shard whose lock is held.
 pub(crate) struct ShardGuard<'a> {
     next_ns: &'a AtomicU64,
-    state: LockGuard<'a, ShardState>,
+    state: AsymmetricLockGuard<'a, ShardState>,
 }
 
 impl ShardGuard<'_> {

@@ -11,6 +11,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use blitzen_util::asymmetric_fence::interrupt_processors;
 use blitzen_util::kernel_thread::kernel_thread_id;
 use io_uring::squeue::Entry;
 use io_uring::{IoUring, types};
@@ -43,9 +44,6 @@ const ANY_THREAD: u32 = u32::MAX;
 impl RingQueues {
     pub(super) fn open(config: &RingConfig) -> Result<(Self, Features), Refusal> {
         let (uring, features) = setup::build(config)?;
-        if config.flavour == Flavour::Shared {
-            barrier::register();
-        }
         let owner = AtomicU32::new(match config.flavour {
             Flavour::Shared => ANY_THREAD,
             Flavour::Pinned => NO_THREAD,
@@ -160,35 +158,14 @@ impl RingQueues {
         self.uring.as_raw_fd()
     }
 
-    /// Makes all running threads of this process enter the kernel.
+    /// Makes all running threads of this process enter the kernel, so that it posts their completions. If
+    /// it refuses, they are posted at the next clock tick.
     pub(super) fn interrupt_submitters(&self) {
-        barrier::interrupt_all_threads();
+        interrupt_processors();
     }
 
     /// Wakes an owner that waits in [`enter`](Self::enter).
     pub(super) fn wake(&self, poller: &Poller) {
         poller.wake_selector();
-    }
-}
-
-/// Interrupting all processors that run threads of this process.
-mod barrier {
-    const PRIVATE_EXPEDITED: i32 = 1 << 3;
-    const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
-
-    fn membarrier(command: i32) {
-        // SAFETY: takes numbers, and touches no memory of ours. Where the call is
-        // missing or refused, the completions of a stuck owner are posted at its
-        // next clock tick.
-        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) };
-    }
-
-    /// Registers the process for [`interrupt_all_threads`].
-    pub(super) fn register() {
-        membarrier(REGISTER_PRIVATE_EXPEDITED);
-    }
-
-    pub(super) fn interrupt_all_threads() {
-        membarrier(PRIVATE_EXPEDITED);
     }
 }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use blitzen_util::block_on::block_on;
 use blitzen_util::entered::assert_may_block;
+use blitzen_util::shim::const_unless_loom;
 use blitzen_util::wait::WaitKind;
 
 use crate::batch_semaphore::{AcquireFuture, AcquireTarget, BatchSemaphore};

@@ -9,8 +9,8 @@
 //! K2. `WAITING` says that receivers wait: a sender that claims a position sees it,
 //!     and wakes one.
 
+use blitzen_util::lock::AsymmetricLock;
 use blitzen_util::pad::Padded;
-use blitzen_util::shim::Mutex;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
@@ -28,7 +28,7 @@ pub(super) struct LinkedQueue<T> {
     tail: TailCounter,
     blocks: BlockList<T>,
     /// Padded: receivers write it with every value that they take, and senders what is beside it.
-    head: Padded<Mutex<BlockHead<T>>>,
+    head: Padded<AsymmetricLock<BlockHead<T>>>,
 }
 
 struct TailCounter(AtomicUsize);
@@ -57,7 +57,7 @@ impl<T> LinkedQueue<T> {
         Self {
             tail: TailCounter(AtomicUsize::new(0)),
             blocks,
-            head: Padded(Mutex::new(head)),
+            head: Padded(AsymmetricLock::new(head)),
         }
     }
 
