@@ -17,7 +17,6 @@ use crate::error::JoinError;
 use crate::header::Header;
 use crate::id::Id;
 use crate::raw::{self, Runnable};
-use crate::state::JoinHandleDrop;
 use blitzen_util::quiet::quietly;
 
 /// An owned permission to wait for a task and to take its output.
@@ -51,7 +50,20 @@ use blitzen_util::quiet::quietly;
 /// Polling the handle again after it has returned the output panics.
 pub struct JoinHandle<T> {
     task: NonNull<Header>,
+    stage: JoinStage,
     _output: PhantomData<T>,
+}
+
+/// How far a join handle has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum JoinStage {
+    /// The output is not taken.
+    Waiting,
+    /// The output is taken, and the slot of the join waker is empty.
+    Joined,
+    /// The output is taken, and the state says that the handle has left: the completing side
+    /// clears the slot (T5).
+    Left,
 }
 
 // SAFETY: the handle moves the output between threads, and nothing else of the
@@ -70,6 +82,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(task: NonNull<Header>) -> Self {
         Self {
             task,
+            stage: JoinStage::Waiting,
             _output: PhantomData,
         }
     }
@@ -237,7 +250,7 @@ impl<T> JoinHandle<T> {
             return None;
         }
         assert!(
-            state.is_join_interested(),
+            self.stage == JoinStage::Waiting,
             "JoinHandle polled after completion"
         );
         let mut out: Option<Result<T, JoinError>> = None;
@@ -245,19 +258,30 @@ impl<T> JoinHandle<T> {
         // (T4); `T` is the output of the task this handle was made for.
         unsafe { raw::take_output(self.task, (&raw mut out).cast()) };
         // Nothing is left to wait for.
-        let leave = self.header().state.drop_join_handle();
-        self.clear_join_waker(leave);
+        self.stage = JoinStage::Joined;
+        match state.has_join_waker() {
+            false => self.clear_join_waker(),
+            true => self.leave_joined(),
+        }
         out
     }
 
-    fn clear_join_waker(&mut self, leave: JoinHandleDrop) {
-        if leave.drop_waker {
-            if lock_owner::has_notes() {
-                lock_owner::forget_join(self.id().as_u64());
-            }
-            // SAFETY: ours (T5).
-            drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
+    /// Leaves while the completing side may be reading the slot.
+    #[cold]
+    fn leave_joined(&mut self) {
+        self.stage = JoinStage::Left;
+        if self.header().state.drop_join_handle().drop_waker {
+            self.clear_join_waker();
         }
+    }
+
+    /// Empties the slot of the join waker, which is the handle's (T5).
+    fn clear_join_waker(&mut self) {
+        if lock_owner::has_notes() {
+            lock_owner::forget_join(self.id().as_u64());
+        }
+        // SAFETY: ours (T5).
+        drop_foreign(unsafe { raw::with_join_waker(self.task, Option::take) });
     }
 }
 
@@ -288,18 +312,19 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        let state = &self.header().state;
-        if state.detach_new() {
-            return;
-        }
-        // Otherwise the output was taken, and the handle has left.
-        if state.load().is_join_interested() {
+        if self.stage == JoinStage::Waiting {
+            let state = &self.header().state;
+            if state.detach_new() {
+                return;
+            }
             let leave = state.drop_join_handle();
             if leave.drop_output {
                 // SAFETY: complete, and ours (T4).
                 quietly(|| unsafe { raw::drop_output(self.task) });
             }
-            self.clear_join_waker(leave);
+            if leave.drop_waker {
+                self.clear_join_waker();
+            }
         }
         // SAFETY: the handle's reference, used no more.
         unsafe { raw::release(self.task) };
