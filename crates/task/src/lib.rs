@@ -34,6 +34,7 @@ pub mod context;
 pub mod current;
 mod error;
 pub mod finished_queue;
+pub mod finished_wakers;
 pub mod glue;
 mod header;
 mod id;

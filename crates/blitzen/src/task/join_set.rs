@@ -20,10 +20,9 @@ use std::fmt;
 use std::future::{Future, poll_fn};
 use std::io;
 use std::panic::resume_unwind;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker, ready};
+use std::task::{Context, Poll, ready};
 
-use blitzen_task::finished_queue::FinishedQueue;
+use blitzen_task::finished_wakers::FinishedWakers;
 use blitzen_task::glue::{next_id, set_join_waker, try_take_output};
 use blitzen_task::{AbortHandle, Id, JoinError, JoinHandle, SpawnMeta};
 use blitzen_util::coop;
@@ -62,9 +61,9 @@ pub struct JoinSet<T> {
     /// The first free slot.
     free: Option<usize>,
     len: usize,
-    /// Taken from `finished`, the oldest last.
-    taken: Vec<TaskKey>,
-    finished: Arc<FinishedQueue<TaskKey>>,
+    /// Taken from the finished queue, the oldest last.
+    taken: Vec<u64>,
+    wakers: FinishedWakers,
 }
 
 struct TaskSlot<T> {
@@ -83,19 +82,16 @@ struct TaskKey {
     generation: u32,
 }
 
-/// The join waker of one task (J1).
-struct JoinWaker {
-    key: TaskKey,
-    finished: Arc<FinishedQueue<TaskKey>>,
-}
-
-impl Wake for JoinWaker {
-    fn wake(self: Arc<Self>) {
-        self.finished.push(self.key);
+impl TaskKey {
+    fn to_word(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.slot)
     }
 
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.finished.push(self.key);
+    fn from_word(word: u64) -> Self {
+        Self {
+            slot: word as u32,
+            generation: (word >> 32) as u32,
+        }
     }
 }
 
@@ -116,7 +112,7 @@ impl<T> JoinSet<T> {
             free: None,
             len: 0,
             taken: Vec::new(),
-            finished: Arc::default(),
+            wakers: FinishedWakers::new(),
         }
     }
 
@@ -159,7 +155,7 @@ impl<T> JoinSet<T> {
         self.taken.clear();
         let slots = std::mem::take(&mut self.slots);
         // Wakers of these tasks may still come: not to the slots of new ones (J2).
-        self.finished = Arc::default();
+        self.wakers = FinishedWakers::new();
         slots.into_iter().filter_map(|slot| match slot.state {
             TaskSlotState::Live(handle) => Some(handle),
             TaskSlotState::Free { .. } => None,
@@ -186,10 +182,10 @@ impl<T> JoinSet<T> {
     fn pop_finished(&mut self) -> Option<JoinHandle<T>> {
         loop {
             if self.taken.is_empty() {
-                self.finished.take_all(&mut self.taken);
+                self.wakers.finished().take_all(&mut self.taken);
                 self.taken.reverse();
             }
-            let key = self.taken.pop()?;
+            let key = TaskKey::from_word(self.taken.pop()?);
             if let Some(handle) = self.remove(key) {
                 return Some(handle);
             }
@@ -237,11 +233,8 @@ impl<T: 'static> JoinSet<T> {
             slot: index as u32,
             generation: slot.generation,
         };
-        let waker = Arc::new(JoinWaker {
-            key,
-            finished: self.finished.clone(),
-        });
-        let has_ended = set_join_waker(&mut handle, Waker::from(waker));
+        let waker = self.wakers.waker(key.to_word());
+        let has_ended = set_join_waker(&mut handle, waker);
         let TaskSlotState::Free { next } =
             std::mem::replace(&mut slot.state, TaskSlotState::Live(handle))
         else {
@@ -251,7 +244,7 @@ impl<T: 'static> JoinSet<T> {
         self.len += 1;
         if has_ended {
             // Last: this calls the joiner's waker, which may panic.
-            self.finished.push(key);
+            self.wakers.finished().push(key.to_word());
         }
         abort
     }
@@ -677,7 +670,7 @@ impl<T: 'static> JoinSet<T> {
             spent.made_progress();
             return Poll::Ready(Some(output(handle)));
         }
-        if self.finished.register(cx.waker()) {
+        if self.wakers.finished().register(cx.waker()) {
             wait::pending_on(WaitKind::JoinSet, self);
             return Poll::Pending;
         }
