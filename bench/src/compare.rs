@@ -93,6 +93,12 @@ pub(crate) struct Standing {
     pub(crate) by_round: Vec<f64>,
 }
 
+impl Standing {
+    fn note(&self, name: &str) -> Option<&NoteStanding> {
+        self.notes.iter().find(|note| note.name == name)
+    }
+}
+
 /// A time beside the value as it came out.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub(crate) struct NoteStanding {
@@ -331,6 +337,10 @@ fn best_peer(row: &Row, series: &[Series]) -> Option<usize> {
         .min_by(|left, right| value(left).total_cmp(&value(right)))
 }
 
+/// From which multiple of the floor on a contender counts as level with it: two rounds of the same
+/// differ by as much.
+const LEVEL_WITH_FLOOR: f64 = 0.95;
+
 /// Nothing for a target that cannot be judged in this run: who is to reach it, or its
 /// opponent, did not take part.
 fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
@@ -339,18 +349,29 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
         form => outcome.standing(form),
     }?;
     let middle = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
-    let note = |name: &str| own.notes.iter().find(|note| note.name == name);
+    let note = |name: &str| own.note(name);
+    // Nothing can be asked for beyond what the floor reaches.
+    let over_tokio = |ratio: &dyn Fn(&Standing) -> Option<Ratio>, bound: f64| {
+        let floors = outcome.standings.iter();
+        let reached = floors
+            .filter(|standing| standing.role == Role::Floor)
+            .filter_map(|floor| middle(ratio(floor)))
+            .max_by(f64::total_cmp);
+        let limit = reached.map_or(bound, |reached| bound.min(LEVEL_WITH_FLOOR * reached));
+        let aim = match limit < bound {
+            true => format!("≥ {bound} × Tokio, floor: {limit:.2}"),
+            false => format!("≥ {bound} × Tokio"),
+        };
+        (aim, middle(ratio(own)).map(|value| (value, value >= limit)))
+    };
     let at_least = |value: Option<f64>, bound: f64| Some((value?, value? >= bound));
     let at_most = |value: Option<f64>, bound: f64| Some((value?, value? <= bound));
     let (aim, judged) = match goal.target {
-        Target::OverTokio(bound) => (
-            format!("≥ {bound} × Tokio"),
-            at_least(middle(own.over_tokio), bound),
-        ),
-        Target::CpuOverTokio(bound) => (
-            format!("CPU ≥ {bound} × Tokio"),
-            at_least(middle(own.cpu_over_tokio), bound),
-        ),
+        Target::OverTokio(bound) => over_tokio(&|standing| standing.over_tokio, bound),
+        Target::CpuOverTokio(bound) => {
+            let (aim, judged) = over_tokio(&|standing| standing.cpu_over_tokio, bound);
+            (format!("CPU {aim}"), judged)
+        }
         Target::CpuTimesPlain(bound) => (
             format!("CPU ≤ {bound} × blitzen"),
             at_most(own.cpu_over_plain.map(|ahead| 1.0 / ahead.median), bound),
@@ -359,10 +380,10 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
             format!("CPU ≤ blitzen + {}", report::show_ns(bound)),
             at_most(own.cpu_above_plain_ns, bound),
         ),
-        Target::NoteOverTokio(name, bound) => (
-            format!("{name} ≥ {bound} × Tokio"),
-            at_least(middle(note(name).and_then(|note| note.over_tokio)), bound),
-        ),
+        Target::NoteOverTokio(name, bound) => {
+            let (aim, judged) = over_tokio(&|standing| standing.note(name)?.over_tokio, bound);
+            (format!("{name} {aim}"), judged)
+        }
         Target::NoteAtMost(name, bound) => (
             format!("{name} ≤ {}", report::show_ns(bound)),
             at_most(note(name).map(|note| note.median_ns), bound),
@@ -487,6 +508,23 @@ mod tests {
         let met: Vec<bool> = outcome.verdicts.iter().map(|one| one.is_met).collect();
         assert_eq!(met, [true, false], "3 × Tokio, but 2 × the floor");
         assert_eq!(outcome.verdicts[1].value, 2.0);
+    }
+
+    #[test]
+    fn a_target_beyond_the_floor_is_met_by_what_is_level_with_it() {
+        let judged = |own: f64, floor: f64| {
+            let series = [&[own][..], &[30.0], &[20.0], &[floor]].map(series);
+            let row = row(Unit::Nanoseconds).target(Target::OverTokio(3.5));
+            let outcome = boil_down(&row, 1, 1, &series);
+            (outcome.verdicts[2].is_met, outcome.verdicts[2].aim.clone())
+        };
+        assert_eq!(
+            judged(10.2, 10.0),
+            (true, "≥ 3.5 × Tokio, floor: 2.85".into())
+        );
+        assert!(!judged(11.0, 10.0).0, "a tenth above the floor");
+        assert_eq!(judged(10.2, 5.0), (false, "≥ 3.5 × Tokio".into()));
+        assert!(judged(8.0, 10.0).0, "below the floor");
     }
 
     #[test]
