@@ -556,7 +556,9 @@ impl BatchSemaphore {
             self.clear_owner();
         } else if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
-            drop(waiters);
+            // Meanwhile another release may have granted nothing: such a state looks `TRACKED`,
+            // and like one without permits.
+            self.grant_queued(waiters, 0);
             panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX_PERMITS})");
         }
         self.grant_queued(waiters, 0);
@@ -1294,6 +1296,7 @@ pub(crate) mod model {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::task::Waker;
 
     /// Polls a waiter for one permit.
@@ -1320,6 +1323,27 @@ mod tests {
         assert!(permits.try_acquire(1).is_err());
         permits.release(1);
         assert!(permits.try_acquire(1).is_ok());
+    }
+
+    #[test]
+    fn a_release_that_is_too_much_keeps_no_permit_from_a_waiter() {
+        let permits = BatchSemaphore::new(0);
+        let waiter = Box::pin(Waiter::new());
+        assert!(!takes(&permits, &waiter));
+        // Both add their permits before the first one grants them.
+        let good = SemaphoreState(permits.state.fetch_add(1 << SHIFT, Release));
+        let bad = SemaphoreState(permits.state.fetch_add(MAX_PERMITS << SHIFT, Release));
+        permits.release_to_waiters(good, 1);
+        assert_eq!(
+            waiter.status(),
+            WaiterStatus::Queued,
+            "`bad` hides its permit"
+        );
+        let overflows = || permits.release_to_waiters(bad, MAX_PERMITS);
+        assert!(catch_unwind(AssertUnwindSafe(overflows)).is_err());
+        assert_eq!(waiter.status(), WaiterStatus::Granted);
+        permits.release(1);
+        assert_eq!(permits.available(), 1);
     }
 
     #[test]
