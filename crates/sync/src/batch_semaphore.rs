@@ -1173,6 +1173,67 @@ pub(crate) mod model {
     }
 
     #[test]
+    fn a_permit_that_nobody_waits_for_goes_to_a_newcomer_or_to_one_that_tries() {
+        for give in [BatchSemaphore::release, BatchSemaphore::release_all] {
+            loom::model(move || {
+                let shared = Arc::new((BatchSemaphore::new(1), Watched::new(0)));
+                assert!(shared.0.try_acquire(1).is_ok());
+                {
+                    let mut waiting = Box::pin(take(&shared.0, 1));
+                    assert!(poll_once(waiting.as_mut()).is_pending());
+                    shared.0.release_all(1);
+                    assert!(poll_once(waiting.as_mut()).is_ready());
+                    assert!(shared.0.state().has_waiters(), "P5");
+                }
+                let add = |shared: &(BatchSemaphore, Watched<i32>)| {
+                    // SAFETY: the permit is held; loom objects if it does not exclude.
+                    shared.1.with_mut(|count| unsafe { *count += 1 });
+                };
+                let newcomer = thread::spawn({
+                    let shared = shared.clone();
+                    move || {
+                        // It may take the permit before the one who gives it has the queue's lock.
+                        block_on(take(&shared.0, 1)).unwrap(); // or loom reports a deadlock
+                        add(&shared);
+                        shared.0.release_all(1);
+                    }
+                });
+                let trier = thread::spawn({
+                    let shared = shared.clone();
+                    move || {
+                        if shared.0.try_acquire(1).is_ok() {
+                            add(&shared);
+                            shared.0.release_all(1);
+                        }
+                    }
+                });
+                add(&shared);
+                give(&shared.0, 1);
+                newcomer.join().unwrap();
+                trier.join().unwrap();
+                assert_eq!(shared.0.available(), 1);
+            });
+        }
+    }
+
+    #[test]
+    fn a_permit_is_free_although_the_last_waiter_leaves_while_it_comes_back() {
+        loom::model(|| {
+            let permits = Arc::new(BatchSemaphore::new(1));
+            assert!(permits.try_acquire(1).is_ok());
+            let mut waiting = Box::pin(take(&permits, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            let owner = thread::spawn({
+                let permits = permits.clone();
+                move || permits.release_all(1)
+            });
+            drop(waiting);
+            owner.join().unwrap();
+            assert_eq!(permits.available(), 1);
+        });
+    }
+
+    #[test]
     fn a_big_waiter_that_gives_up_frees_what_was_gathered_for_it() {
         loom::model(|| {
             let permits = Arc::new(BatchSemaphore::new(1));
