@@ -279,8 +279,9 @@ impl BatchSemaphore {
     }
 
     /// Takes the permits, or queues for them. `expected` is the number of permits
-    /// that the caller expects while nobody holds any. `notes_owner` if the task that takes them
-    /// is their only owner, and keeps them until it returns them.
+    /// that the caller expects while nobody holds any: a caller that wants as many wants all.
+    /// `notes_owner` if the task that takes them is their only owner, and keeps them until it
+    /// returns them.
     ///
     /// # Safety
     /// `waiter` belongs to the caller, is used with no other permits, and stays
@@ -297,11 +298,11 @@ impl BatchSemaphore {
         if waiter.status() == WaiterStatus::Idle {
             // A guess, and right without contention. A load of a word that has just
             // been exchanged costs as much as the exchange; and under contention a
-            // failed exchange has at least fetched the cache line for the next one. But
-            // where others wait to be the only owner, it would always fail.
+            // failed exchange has at least fetched the cache line for the next one. But for
+            // somebody who wants all permits it would always fail while others wait.
             let state = match expected {
                 0 => self.state(),
-                _ if notes_owner && self.seems_awaited() => SemaphoreState::new(0),
+                _ if count == expected && self.seems_awaited() => SemaphoreState::new(0),
                 _ => SemaphoreState::new(expected),
             };
             if state.can_grant(count)
@@ -530,16 +531,15 @@ impl BatchSemaphore {
         SemaphoreState(self.state.load(Relaxed)).has_waiters()
     }
 
-    /// Returns permits that others seem to wait for. What the front of the queue wants goes there
-    /// directly, which spares the state two changes.
+    /// Returns all permits, for which others seem to wait. What the front of the queue wants goes
+    /// there directly, which spares the state two changes.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn release_to_front(&self, count: usize) {
         let waiters = self.queue.lock();
         let state = self.state();
-        let has_room = state.permits_of_lock() <= MAX_PERMITS - count;
-        if !state.has_waiters() || state.is_tracked() || !has_room {
+        if !state.has_waiters() || state.is_tracked() {
             drop(waiters);
             return self.release(count);
         }
@@ -622,6 +622,7 @@ impl BatchSemaphore {
         // on with the grant.
         let state = SemaphoreState(self.state.peek(Acquire));
         if !state.has_waiters() {
+            debug_assert_eq!(returned, 0, "the caller has seen it under the same lock");
             return false; // granted by another thread, or closed
         }
         let permits = state.permits_of_lock() + returned;
