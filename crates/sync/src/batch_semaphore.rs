@@ -33,8 +33,9 @@
 //! T3. Who returns permits, and finds some left under the queue's lock, clears the owner before
 //!     it grants them. If none are left, somebody has taken them, and the note is theirs (T2).
 //!
-//! Without waiters, an acquire is one compare-and-swap and a release one addition,
-//! and the lock is not touched. A release cannot miss a waiter: the waiter sets
+//! While `WAITERS` is not set, an acquire is one compare-and-swap and a release one addition,
+//! and the lock is not touched. After the last grant (P5) the next release takes it, and so do
+//! acquires until then. A release cannot miss a waiter: the waiter sets
 //! `WAITERS` in the word to which the releaser adds. Either the waiter's exchange
 //! fails and it looks again, or the releaser sees `WAITERS`.
 //!
@@ -188,8 +189,8 @@ impl BatchSemaphore {
 
     /// How many permits an acquire that is not queued could take.
     pub(crate) fn available(&self) -> usize {
-        // Acquire, met by the Release in `release`: a caller that sees a permit
-        // returned sees what its holder did.
+        // Acquire, met by the Release in `release`, `release_all` and `grant_round`: a caller that
+        // sees a permit returned sees what its holder did.
         let state = SemaphoreState(self.state.peek(Acquire));
         match state.has_waiters() {
             true => 0, // P2
@@ -238,7 +239,7 @@ impl BatchSemaphore {
     #[cold]
     #[inline(never)]
     fn take_under_lock(&self, state: SemaphoreState, count: usize, notes_owner: bool) {
-        // Acquire, met by the Release in `release`, as in `take`. P1: they are still there.
+        // Acquire, as in `take`. P1: they are still there.
         self.state.fetch_sub(count << SHIFT, Acquire);
         match notes_owner {
             _ if !state.is_tracked() => {}
@@ -267,8 +268,8 @@ impl BatchSemaphore {
     #[inline(always)]
     fn take(&self, state: SemaphoreState, count: usize) -> Result<(), SemaphoreState> {
         let rest = state.0 - (count << SHIFT);
-        // Acquire, met by the Release in `release`: what the last holder did is
-        // seen by the next.
+        // Acquire, met by the Release in `release`, `release_all` and `grant_round`: what the last
+        // holder did is seen by the next.
         match self
             .state
             .compare_exchange_weak(state.0, rest, Acquire, Relaxed)
@@ -499,7 +500,8 @@ impl BatchSemaphore {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn release(&self, count: usize) {
-        // Release, met by the Acquire in `take`.
+        // Release, met by the Acquire in `take`, `take_under_lock`, `forget`, `available` and
+        // `grant_round`.
         let before = SemaphoreState(self.state.fetch_add(count << SHIFT, Release));
         if before.has_waiters() || before.0 > MAX_STATE - (count << SHIFT) {
             self.release_to_waiters(before, count);
@@ -618,8 +620,8 @@ impl BatchSemaphore {
         batch: &mut WakeBatch,
         ops: &mut GrantedOps,
     ) -> bool {
-        // Acquire, met by the Release in `release`: what the releasers did is handed
-        // on with the grant.
+        // Acquire, met by the Release in `release`, `release_all` and here: what the releasers did
+        // is handed on with the grant.
         let state = SemaphoreState(self.state.peek(Acquire));
         if !state.has_waiters() {
             debug_assert_eq!(returned, 0, "the caller has seen it under the same lock");
@@ -633,7 +635,7 @@ impl BatchSemaphore {
         // thread that added them waits for this lock.
         let change = (returned << SHIFT).wrapping_sub((found.wanted << SHIFT) + cleared);
         if change != 0 {
-            // Release, met by the Acquire in `take`: for what is left of the returned ones.
+            // Release, as in `release`: for what is left of the returned ones.
             self.state.fetch_add(change, Release);
         }
         if state.is_tracked() {
