@@ -97,9 +97,12 @@ impl SpinPolicy {
         sleeps <= FIRST_MEASURED || sleeps.is_multiple_of(SLEEPS_PER_MEASUREMENT)
     }
 
-    /// Notes that a sleep took so much processor time.
+    /// Notes that a sleep took so much processor time; 0 if the clock is too coarse to see it.
     pub(crate) fn end_sleep(&self, processor_ns: u64) {
-        let cost_ns = processor_ns.clamp(1, LIMIT_NS);
+        if processor_ns == 0 {
+            return;
+        }
+        let cost_ns = processor_ns.min(LIMIT_NS);
         let average_ns = match self.sleep_cost_ns.load(Relaxed) {
             0 => cost_ns,
             average_ns => (average_ns * 7 + cost_ns) / 8,
@@ -215,6 +218,13 @@ mod tests {
             spins_that_find(&policy, 9_100, 1) > 8_000,
             "sleeps cost more"
         );
+    }
+
+    #[test]
+    fn a_clock_too_coarse_to_see_a_sleep_says_nothing() {
+        let policy = after_short_waits();
+        (0..100).for_each(|_| policy.end_sleep(0));
+        assert_eq!(spins_that_find(&policy, 9_000, 1), 10_000);
     }
 
     #[test]
