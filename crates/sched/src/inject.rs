@@ -190,10 +190,10 @@ impl Inject {
     pub(crate) fn arrivals(&self) -> (u64, u64) {
         let shards = self.shards.iter();
         shards.fold((0, 0), |(scheduled, spawned), shard| {
-            (
-                scheduled + shard.scheduled.get(),
-                spawned + shard.spawned.get(),
-            )
+            // Spawned first: of a task that comes in between, only that it was scheduled is seen. On
+            // a weakly ordered processor it may still be the other way round.
+            let spawned = spawned + shard.spawned.get();
+            (scheduled + shard.scheduled.get(), spawned)
         })
     }
 
