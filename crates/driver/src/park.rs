@@ -74,7 +74,8 @@ impl ParkState {
     /// false.
     pub(crate) fn begin(&self, place: ParkedIn) -> bool {
         let word = self.0.word();
-        let begun = word.compare_exchange(AWAKE, place as u32, Relaxed, Relaxed);
+        // Release, met by the Acquire in `unpark`.
+        let begun = word.compare_exchange(AWAKE, place as u32, Release, Relaxed);
         if begun.is_err() {
             self.end();
         }
@@ -147,7 +148,12 @@ impl ParkState {
                 self.0.wake_one();
                 None
             }
-            place => Some(place),
+            place => {
+                // Acquire, met by the Release in `begin`: the caller sees the poller in which the
+                // owner has parked, whoever made it.
+                fence(Acquire);
+                Some(place)
+            }
         }
     }
 
@@ -181,7 +187,7 @@ impl Drop for EndPark<'_> {
 mod model {
     use super::*;
     use crate::waker_event::WakerEvent;
-    use blitzen_util::shim::atomic::AtomicUsize;
+    use blitzen_util::shim::atomic::{AtomicBool, AtomicUsize};
     use blitzen_util::shim::{Arc, thread};
 
     struct Worker {
@@ -275,6 +281,31 @@ mod model {
                 other.join().unwrap();
             });
         }
+    }
+
+    #[test]
+    fn whoever_finds_the_owner_in_the_poller_sees_that_there_is_one() {
+        loom::model(|| {
+            let park = Arc::new(ParkState::new());
+            let has_poller = Arc::new(AtomicBool::new(false));
+            let maker = thread::spawn({
+                let has_poller = has_poller.clone();
+                move || has_poller.store(true, Release)
+            });
+            let giver = thread::spawn({
+                let (park, has_poller) = (park.clone(), has_poller.clone());
+                move || {
+                    if park.unpark() == Some(ParkedIn::Poller) {
+                        assert!(has_poller.load(Relaxed), "or nobody wakes the owner");
+                    }
+                }
+            });
+            if has_poller.load(Acquire) {
+                park.begin(ParkedIn::Poller);
+            }
+            maker.join().unwrap();
+            giver.join().unwrap();
+        });
     }
 
     #[test]

@@ -634,6 +634,28 @@ fn what_the_system_takes_in_parts_or_not_yet_is_sent_whole() {
 }
 
 #[test]
+fn of_many_parts_a_write_takes_as_many_as_the_kernel_would() {
+    let Some(ring) = ring() else { return };
+    ring.turn(NOW).unwrap(); // this thread is its owner
+    let (ours, mut theirs) = pair(&ring);
+    assert_eq!(ours.write_now(b"first").unwrap(), 5); // the first of a turn goes out at once
+    let text = [b'x'; 1500];
+    let parts: Vec<_> = text.chunks(1).map(IoSlice::new).collect();
+    let mut cx = Context::from_waker(Waker::noop());
+    for (rest, count) in [(&parts[..], 1024), (&parts[1024..], 476)] {
+        match ours.poll_write_here(&mut cx, rest) {
+            Poll::Ready(written) => assert_eq!(written.unwrap(), count),
+            Poll::Pending => panic!("there is room"),
+        }
+    }
+    drop(ours);
+    settle(&ring);
+    let mut bytes = Vec::new();
+    theirs.read_to_end(&mut bytes).unwrap();
+    assert_eq!(bytes.len(), 1505);
+}
+
+#[test]
 fn the_end_comes_after_the_last_byte() {
     let Some(ring) = ring() else { return };
     ring.turn(NOW).unwrap(); // this thread is its owner

@@ -40,12 +40,11 @@ impl Contention {
     #[cold]
     fn read(&self, now_ns: u64, preemptions: u64) {
         let periods = now_ns.saturating_sub(self.read_ns.replace(now_ns)) / PERIOD_NS;
-        let Some(before) = self.preemptions.replace(Some(preemptions)) else {
-            return;
-        };
-        let more = preemptions.saturating_sub(before);
-        if more >= PREEMPTIONS.saturating_mul(periods) {
-            self.held_until_ns.set(now_ns.saturating_add(HOLD_NS));
+        if let Some(before) = self.preemptions.replace(Some(preemptions)) {
+            let more = preemptions.saturating_sub(before);
+            if more >= PREEMPTIONS.saturating_mul(periods) {
+                self.held_until_ns.set(now_ns.saturating_add(HOLD_NS));
+            }
         }
         self.note_time(now_ns);
     }
@@ -129,6 +128,21 @@ mod tests {
             contention.sample(1_220 * MS, || other + 3);
             assert!(contention.is_contended());
         }
+    }
+
+    #[test]
+    fn what_was_held_ends_although_the_worker_changes_its_thread_each_period() {
+        let contention = Contention::default();
+        contention.sample(1_000 * MS, || 0);
+        contention.sample(1_010 * MS, || 2);
+        for ms in (1_020..1_110).step_by(10) {
+            contention.forget_count();
+            contention.sample(ms * MS, || 500);
+            assert!(contention.is_contended());
+        }
+        contention.forget_count();
+        contention.sample(1_110 * MS, || 500);
+        assert!(!contention.is_contended());
     }
 
     #[test]

@@ -190,10 +190,10 @@ impl Inject {
     pub(crate) fn arrivals(&self) -> (u64, u64) {
         let shards = self.shards.iter();
         shards.fold((0, 0), |(scheduled, spawned), shard| {
-            (
-                scheduled + shard.scheduled.get(),
-                spawned + shard.spawned.get(),
-            )
+            // Spawned first: of a task that comes in between, only that it was scheduled is seen. On
+            // a weakly ordered processor it may still be the other way round.
+            let spawned = spawned + shard.spawned.get();
+            (scheduled + shard.scheduled.get(), spawned)
         })
     }
 
@@ -212,8 +212,8 @@ impl Inject {
 
     /// Takes a worker's fair share, at most `most`, of the first shard from `next`
     /// on that is not empty; calls `each` with every task. Sets `next` to the shard
-    /// after that one, so that every shard has its turn, however fast the others are
-    /// filled.
+    /// after that one: for a caller that keeps it, every shard has its turn, however fast
+    /// the others are filled.
     pub(crate) fn fetch(
         &self,
         next: &Cell<usize>,
@@ -262,10 +262,11 @@ impl Inject {
 
 /// With which shard a worker begins to look for tasks.
 ///
-/// It takes three batches of four from its own shard: what has overflowed there is still in the cache
-/// of its processor. Where there are more shards than workers, some workers have two shards of their
-/// own. Every fourth batch is from another shard, each in its turn, and single tasks are taken from
-/// all shards in turn: so none starves, also if its worker is stuck.
+/// It takes three batches of four from its own shard, if there is a task in it: what has overflowed
+/// there is still in the cache of its processor. Where there are more shards than workers, some
+/// workers have two shards of their own, from which these batches come in turn. All other batches are
+/// from the other shards, each in its turn, and single tasks are taken from all shards in turn: so
+/// none starves, also if its worker is stuck.
 #[derive(Debug)]
 pub(crate) struct InjectTurns {
     worker: usize,
@@ -273,13 +274,13 @@ pub(crate) struct InjectTurns {
     next_own: Cell<usize>,
     /// The shard from which to take a single task next.
     next_single: Cell<usize>,
-    /// The other shard from which to take a batch next.
+    /// The shard from which to take the next batch that is not from its own.
     next_other: Cell<usize>,
-    /// How many batches are to come before one from another shard.
+    /// How many batches from its own shards are to come before one from another.
     own_batches: Cell<u32>,
 }
 
-/// How many batches in a row are from the worker's own shard.
+/// How many batches in a row are from the worker's own shards.
 const OWN_BATCHES: u32 = 3;
 
 impl InjectTurns {
@@ -302,32 +303,40 @@ impl InjectTurns {
         if most == 1 {
             return inject.fetch(&self.next_single, 1, each);
         }
+        if let Some(own) = self.take_own_turn(inject) {
+            return inject.fetch(&Cell::new(own), most, each);
+        }
+        if inject.is_shard(self.next_other.get(), self.worker) {
+            self.next_other.set(self.worker + 1);
+        }
+        inject.fetch(&self.next_other, most, each)
+    }
+
+    /// Returns the shard of its own that has its turn; `None` if others have theirs, or if no task is
+    /// in its own: a fetch from there would take from the next shard that has some, always the same
+    /// one.
+    fn take_own_turn(&self, inject: &Inject) -> Option<usize> {
         match self.own_batches.get() {
             0 => {
                 self.own_batches.set(OWN_BATCHES);
-                if inject.is_shard(self.next_other.get(), self.worker) {
-                    self.next_other.set(self.worker + 1);
-                }
-                inject.fetch(&self.next_other, most, each)
+                None
             }
             left => {
                 self.own_batches.set(left - 1);
-                inject.fetch(&Cell::new(self.own_shard(inject)), most, each)
+                self.pick_own_shard(inject)
             }
         }
     }
 
-    /// Returns the shard of its own that has its turn; the one that only others fill has none while
-    /// it is empty.
-    fn own_shard(&self, inject: &Inject) -> usize {
+    /// Returns its own shard, or one of the two in turn, unless there is no task in it.
+    fn pick_own_shard(&self, inject: &Inject) -> Option<usize> {
         let shard = self.next_own.get();
-        let next = shard + inject.workers;
-        let is_shard = next < inject.shards();
-        self.next_own.set(if is_shard { next } else { self.worker });
-        match inject.shard(shard).len.load(Relaxed) {
-            0 => self.worker,
-            _ => shard,
-        }
+        let second = shard + inject.workers;
+        let is_shard = second < inject.shards();
+        let next = if is_shard { second } else { self.worker };
+        self.next_own.set(next);
+        let has_tasks = |shard: &usize| inject.shard(*shard).len.load(Relaxed) > 0;
+        [shard, next].into_iter().find(has_tasks)
     }
 }
 
@@ -449,32 +458,41 @@ mod tests {
         }
     }
 
+    /// How many tasks all workers together have taken of each of the first `shards` shards, which
+    /// never run empty. The others are empty.
+    fn taken_by_all(workers: usize, shards: usize) -> Vec<usize> {
+        let tasks = Tasks::new();
+        let inject = Inject::new(workers);
+        let turns: Vec<_> = (0..workers).map(InjectTurns::new).collect();
+        let mut taken = vec![0; shards];
+        let filled = 2 * BUSY_BATCH * workers;
+        for _ in 0..40 * shards {
+            for turns in &turns {
+                for (shard, taken) in taken.iter_mut().enumerate() {
+                    let missing = filled - inject.shards[shard].len.load(Relaxed);
+                    *taken += missing;
+                    let more = (0..missing).map(|_| tasks.next());
+                    inject.push_all(shard, more, Runnable::forget);
+                }
+                turns.fetch(&inject, BUSY_BATCH, drop);
+            }
+        }
+        while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
+        taken.iter().map(|taken| taken - filled).collect()
+    }
+
     #[test]
     fn every_shard_has_about_as_many_turns_as_the_others() {
-        for workers in [1, 2, 3, 5, 6, 8, 33] {
-            let tasks = Tasks::new();
-            let inject = Inject::new(workers);
-            let turns: Vec<_> = (0..workers).map(InjectTurns::new).collect();
-            let mut taken = vec![0; inject.shards()];
-            let filled = 2 * BUSY_BATCH * workers;
-            for _ in 0..40 * inject.shards() {
-                for turns in &turns {
-                    for (shard, taken) in taken.iter_mut().enumerate() {
-                        let missing = filled - inject.shards[shard].len.load(Relaxed);
-                        *taken += missing;
-                        let more = (0..missing).map(|_| tasks.next());
-                        inject.push_all(shard, more, Runnable::forget);
-                    }
-                    turns.fetch(&inject, BUSY_BATCH, drop);
-                }
-            }
-            while inject.fetch(&Cell::new(0), 64, drop) > 0 {}
-            let least = taken.iter().min().map(|least| least - filled);
-            let most = taken.iter().max().map(|most| most - filled);
-            assert!(
-                least.unwrap() * 5 / 2 >= most.unwrap(),
-                "{taken:?}, {workers} workers"
-            );
+        let all_filled = [1, 2, 3, 5, 6, 8, 33].map(|workers: usize| {
+            let shards = Inject::new(workers).shards();
+            (workers, shards)
+        });
+        // Where few threads outside the workers fill them, most are empty.
+        let few_filled = [(8, 2), (8, 3), (6, 2), (3, 2)];
+        for (workers, shards) in all_filled.into_iter().chain(few_filled) {
+            let taken = taken_by_all(workers, shards);
+            let (least, most) = (taken.iter().min().unwrap(), taken.iter().max().unwrap());
+            assert!(least * 5 / 2 >= *most, "{taken:?}, {workers} workers");
         }
     }
 

@@ -216,7 +216,10 @@ impl RunQueue {
                 .compare_exchange_weak(word, heads.taken(1).pack(), Release, Relaxed)
             {
                 Ok(_) => {
-                    self.prefetch(heads.real.wrapping_add(1));
+                    let next = heads.real.wrapping_add(1);
+                    if next != tail {
+                        self.prefetch(next);
+                    }
                     // SAFETY: the head was moved over the slot.
                     return Some(unsafe { self.take(heads.real) });
                 }

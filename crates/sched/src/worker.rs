@@ -612,8 +612,8 @@ impl Worker {
         first
     }
 
-    /// Steals half of a ring. If all rings are empty, steals the newest task of a
-    /// worker that is stuck.
+    /// Steals half of a ring; of one that grows, a moment later ([`Gather`]). If all rings are
+    /// empty, steals the newest task of a worker that is stuck.
     fn steal(&self) -> Option<Runnable> {
         let scheduler = &*self.scheduler;
         let workers = scheduler.workers();

@@ -33,8 +33,9 @@
 //! T3. Who returns permits, and finds some left under the queue's lock, clears the owner before
 //!     it grants them. If none are left, somebody has taken them, and the note is theirs (T2).
 //!
-//! Without waiters, an acquire is one compare-and-swap and a release one addition,
-//! and the lock is not touched. A release cannot miss a waiter: the waiter sets
+//! While `WAITERS` is not set, an acquire is one compare-and-swap and a release one addition,
+//! and the lock is not touched. After the last grant (P5) the next release takes it, and so do
+//! acquires until then. A release cannot miss a waiter: the waiter sets
 //! `WAITERS` in the word to which the releaser adds. Either the waiter's exchange
 //! fails and it looks again, or the releaser sees `WAITERS`.
 //!
@@ -189,8 +190,8 @@ impl BatchSemaphore {
 
     /// How many permits an acquire that is not queued could take.
     pub(crate) fn available(&self) -> usize {
-        // Acquire, met by the Release in `release`: a caller that sees a permit
-        // returned sees what its holder did.
+        // Acquire, met by the Release in `release`, `release_all` and `grant_round`: a caller that
+        // sees a permit returned sees what its holder did.
         let state = SemaphoreState(self.state.peek(Acquire));
         match state.has_waiters() {
             true => 0, // P2
@@ -239,7 +240,7 @@ impl BatchSemaphore {
     #[cold]
     #[inline(never)]
     fn take_under_lock(&self, state: SemaphoreState, count: usize, notes_owner: bool) {
-        // Acquire, met by the Release in `release`, as in `take`. P1: they are still there.
+        // Acquire, as in `take`. P1: they are still there.
         self.state.fetch_sub(count << SHIFT, Acquire);
         match notes_owner {
             _ if !state.is_tracked() => {}
@@ -268,8 +269,8 @@ impl BatchSemaphore {
     #[inline(always)]
     fn take(&self, state: SemaphoreState, count: usize) -> Result<(), SemaphoreState> {
         let rest = state.0 - (count << SHIFT);
-        // Acquire, met by the Release in `release`: what the last holder did is
-        // seen by the next.
+        // Acquire, met by the Release in `release`, `release_all` and `grant_round`: what the last
+        // holder did is seen by the next.
         match self
             .state
             .compare_exchange_weak(state.0, rest, Acquire, Relaxed)
@@ -280,8 +281,9 @@ impl BatchSemaphore {
     }
 
     /// Takes the permits, or queues for them. `expected` is the number of permits
-    /// that the caller expects while nobody holds any. `notes_owner` if the task that takes them
-    /// is their only owner, and keeps them until it returns them.
+    /// that the caller expects while nobody holds any: a caller that wants as many wants all.
+    /// `notes_owner` if the task that takes them is their only owner, and keeps them until it
+    /// returns them.
     ///
     /// # Safety
     /// `waiter` belongs to the caller, is used with no other permits, and stays
@@ -298,11 +300,11 @@ impl BatchSemaphore {
         if waiter.status() == WaiterStatus::Idle {
             // A guess, and right without contention. A load of a word that has just
             // been exchanged costs as much as the exchange; and under contention a
-            // failed exchange has at least fetched the cache line for the next one. But
-            // where others wait to be the only owner, it would always fail.
+            // failed exchange has at least fetched the cache line for the next one. But for
+            // somebody who wants all permits it would always fail while others wait.
             let state = match expected {
                 0 => self.state(),
-                _ if notes_owner && self.seems_awaited() => SemaphoreState::new(0),
+                _ if count == expected && self.seems_awaited() => SemaphoreState::new(0),
                 _ => SemaphoreState::new(expected),
             };
             if state.can_grant(count)
@@ -499,7 +501,8 @@ impl BatchSemaphore {
     #[inline(always)]
     #[track_caller]
     pub(crate) fn release(&self, count: usize) {
-        // Release, met by the Acquire in `take`.
+        // Release, met by the Acquire in `take`, `take_under_lock`, `forget`, `available` and
+        // `grant_round`.
         let before = SemaphoreState(self.state.fetch_add(count << SHIFT, Release));
         if before.has_waiters() || before.0 > MAX_STATE - (count << SHIFT) {
             self.release_to_waiters(before, count);
@@ -531,16 +534,15 @@ impl BatchSemaphore {
         SemaphoreState(self.state.load(Relaxed)).has_waiters()
     }
 
-    /// Returns permits that others seem to wait for. What the front of the queue wants goes there
-    /// directly, which spares the state two changes.
+    /// Returns all permits, for which others seem to wait. What the front of the queue wants goes
+    /// there directly, which spares the state two changes.
     #[cold]
     #[inline(never)]
     #[track_caller]
     fn release_to_front(&self, count: usize) {
         let waiters = self.queue.lock();
         let state = self.state();
-        let has_room = state.permits_of_lock() <= MAX_PERMITS - count;
-        if !state.has_waiters() || state.is_tracked() || !has_room {
+        if !state.has_waiters() || state.is_tracked() {
             drop(waiters);
             return self.release(count);
         }
@@ -557,7 +559,9 @@ impl BatchSemaphore {
             self.clear_owner();
         } else if before.permits() + count > MAX_PERMITS {
             self.take_back(count);
-            drop(waiters);
+            // Meanwhile another release may have granted nothing: such a state looks `TRACKED`,
+            // and like one without permits.
+            self.grant_queued(waiters, 0);
             panic!("number of added permits ({count}) would overflow MAX_PERMITS ({MAX_PERMITS})");
         }
         self.grant_queued(waiters, 0);
@@ -617,10 +621,11 @@ impl BatchSemaphore {
         batch: &mut WakeBatch,
         ops: &mut GrantedOps,
     ) -> bool {
-        // Acquire, met by the Release in `release`: what the releasers did is handed
-        // on with the grant.
+        // Acquire, met by the Release in `release`, `release_all` and here: what the releasers did
+        // is handed on with the grant.
         let state = SemaphoreState(self.state.peek(Acquire));
         if !state.has_waiters() {
+            debug_assert_eq!(returned, 0, "the caller has seen it under the same lock");
             return false; // granted by another thread, or closed
         }
         let permits = state.permits_of_lock() + returned;
@@ -631,7 +636,7 @@ impl BatchSemaphore {
         // thread that added them waits for this lock.
         let change = (returned << SHIFT).wrapping_sub((found.wanted << SHIFT) + cleared);
         if change != 0 {
-            // Release, met by the Acquire in `take`: for what is left of the returned ones.
+            // Release, as in `release`: for what is left of the returned ones.
             self.state.fetch_add(change, Release);
         }
         if state.is_tracked() {
@@ -1172,6 +1177,67 @@ pub(crate) mod model {
     }
 
     #[test]
+    fn a_permit_that_nobody_waits_for_goes_to_a_newcomer_or_to_one_that_tries() {
+        for give in [BatchSemaphore::release, BatchSemaphore::release_all] {
+            loom::model(move || {
+                let shared = Arc::new((BatchSemaphore::new(1), Watched::new(0)));
+                assert!(shared.0.try_acquire(1).is_ok());
+                {
+                    let mut waiting = Box::pin(take(&shared.0, 1));
+                    assert!(poll_once(waiting.as_mut()).is_pending());
+                    shared.0.release_all(1);
+                    assert!(poll_once(waiting.as_mut()).is_ready());
+                    assert!(shared.0.state().has_waiters(), "P5");
+                }
+                let add = |shared: &(BatchSemaphore, Watched<i32>)| {
+                    // SAFETY: the permit is held; loom objects if it does not exclude.
+                    shared.1.with_mut(|count| unsafe { *count += 1 });
+                };
+                let newcomer = thread::spawn({
+                    let shared = shared.clone();
+                    move || {
+                        // It may take the permit before the one who gives it has the queue's lock.
+                        block_on(take(&shared.0, 1)).unwrap(); // or loom reports a deadlock
+                        add(&shared);
+                        shared.0.release_all(1);
+                    }
+                });
+                let trier = thread::spawn({
+                    let shared = shared.clone();
+                    move || {
+                        if shared.0.try_acquire(1).is_ok() {
+                            add(&shared);
+                            shared.0.release_all(1);
+                        }
+                    }
+                });
+                add(&shared);
+                give(&shared.0, 1);
+                newcomer.join().unwrap();
+                trier.join().unwrap();
+                assert_eq!(shared.0.available(), 1);
+            });
+        }
+    }
+
+    #[test]
+    fn a_permit_is_free_although_the_last_waiter_leaves_while_it_comes_back() {
+        loom::model(|| {
+            let permits = Arc::new(BatchSemaphore::new(1));
+            assert!(permits.try_acquire(1).is_ok());
+            let mut waiting = Box::pin(take(&permits, 1));
+            assert!(poll_once(waiting.as_mut()).is_pending());
+            let owner = thread::spawn({
+                let permits = permits.clone();
+                move || permits.release_all(1)
+            });
+            drop(waiting);
+            owner.join().unwrap();
+            assert_eq!(permits.available(), 1);
+        });
+    }
+
+    #[test]
     fn a_big_waiter_that_gives_up_frees_what_was_gathered_for_it() {
         loom::model(|| {
             let permits = Arc::new(BatchSemaphore::new(1));
@@ -1295,6 +1361,7 @@ pub(crate) mod model {
 #[cfg(all(test, not(blitzen_loom)))]
 mod tests {
     use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::task::Waker;
 
     /// Polls a waiter for one permit.
@@ -1321,6 +1388,27 @@ mod tests {
         assert!(permits.try_acquire(1).is_err());
         permits.release(1);
         assert!(permits.try_acquire(1).is_ok());
+    }
+
+    #[test]
+    fn a_release_that_is_too_much_keeps_no_permit_from_a_waiter() {
+        let permits = BatchSemaphore::new(0);
+        let waiter = Box::pin(Waiter::new());
+        assert!(!takes(&permits, &waiter));
+        // Both add their permits before the first one grants them.
+        let good = SemaphoreState(permits.state.fetch_add(1 << SHIFT, Release));
+        let bad = SemaphoreState(permits.state.fetch_add(MAX_PERMITS << SHIFT, Release));
+        permits.release_to_waiters(good, 1);
+        assert_eq!(
+            waiter.status(),
+            WaiterStatus::Queued,
+            "`bad` hides its permit"
+        );
+        let overflows = || permits.release_to_waiters(bad, MAX_PERMITS);
+        assert!(catch_unwind(AssertUnwindSafe(overflows)).is_err());
+        assert_eq!(waiter.status(), WaiterStatus::Granted);
+        permits.release(1);
+        assert_eq!(permits.available(), 1);
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Drop for TakenPermit<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct SpinWait {
     began: Instant,
-    /// Whether the spin paid, if there was one.
+    /// Whether the spin found something while the thread had its processor, if there was one.
     spin_found: Option<bool>,
 }
 

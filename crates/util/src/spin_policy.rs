@@ -12,8 +12,9 @@
 //!
 //! What a sleep costs differs much between machines: some of the processor time of sleeps is
 //! measured. A spin that has found an event of a source, but has taken longer than one and a half
-//! sleeps cost, counts as one in vain. Spins for what other threads of the process do are not
-//! judged by that: while both sides spin, they answer each other at once.
+//! sleeps cost, counts as one in vain. Both include the delivery of the events and the calls of
+//! their wakers. Spins for what other threads of the process do are not judged by that: while both
+//! sides spin, they answer each other at once.
 //!
 //! Only the owner uses it, but for the count of new sources.
 
@@ -45,6 +46,10 @@ const MANY_EVENTS: u64 = ONE_EVENT * 8;
 const FIRST_MEASURED: u32 = 8;
 const SLEEPS_PER_MEASUREMENT: u32 = 64;
 
+/// After so much time of spins that paid, one wait begins without a spin, and its sleep is measured:
+/// a thread whose spins always pay would otherwise never learn that sleeps cost less than it thinks.
+const SPUN_NS_PER_MEASUREMENT: u64 = LIMIT_NS * 1_000;
+
 /// A thread's past waits.
 #[derive(Debug)]
 pub(crate) struct SpinPolicy {
@@ -59,6 +64,8 @@ pub(crate) struct SpinPolicy {
     sleeps: AtomicU32,
     /// The average of how much processor time the measured sleeps took; 0 before the first.
     sleep_cost_ns: AtomicU64,
+    /// How long spins have taken that cost less than a sleep, since one was measured instead.
+    spun_ns: AtomicU64,
 }
 
 impl SpinPolicy {
@@ -70,6 +77,7 @@ impl SpinPolicy {
             backoff: Backoff::new(),
             sleeps: AtomicU32::new(0),
             sleep_cost_ns: AtomicU64::new(0),
+            spun_ns: AtomicU64::new(0),
         }
     }
 
@@ -78,6 +86,17 @@ impl SpinPolicy {
         self.recent_ns.load(Relaxed) <= SHORT_NS
             && self.recent_events.load(Relaxed) <= FEW_EVENTS
             && self.backoff.begin_attempt()
+            && !self.begin_measurement()
+    }
+
+    /// Returns whether a sleep must be measured; then the next one is.
+    fn begin_measurement(&self) -> bool {
+        let is_due = self.spun_ns.load(Relaxed) >= SPUN_NS_PER_MEASUREMENT;
+        if is_due {
+            self.spun_ns.store(0, Relaxed);
+            self.sleeps.store(SLEEPS_PER_MEASUREMENT - 1, Relaxed);
+        }
+        is_due
     }
 
     /// Counts a source that was added, until the next wait ends.
@@ -97,9 +116,12 @@ impl SpinPolicy {
         sleeps <= FIRST_MEASURED || sleeps.is_multiple_of(SLEEPS_PER_MEASUREMENT)
     }
 
-    /// Notes that a sleep took so much processor time.
+    /// Notes that a sleep took so much processor time; 0 if the clock is too coarse to see it.
     pub(crate) fn end_sleep(&self, processor_ns: u64) {
-        let cost_ns = processor_ns.clamp(1, LIMIT_NS);
+        if processor_ns == 0 {
+            return;
+        }
+        let cost_ns = processor_ns.min(LIMIT_NS);
         let average_ns = match self.sleep_cost_ns.load(Relaxed) {
             0 => cost_ns,
             average_ns => (average_ns * 7 + cost_ns) / 8,
@@ -107,18 +129,29 @@ impl SpinPolicy {
         self.sleep_cost_ns.store(average_ns, Relaxed);
     }
 
-    /// Whether a spin that has brought events has cost no more than a sleep, about.
-    fn has_paid(&self, ns: u64, events: usize) -> bool {
-        match self.sleep_cost_ns.load(Relaxed) {
-            0 => true,
-            cost_ns => events == 0 || ns <= cost_ns + cost_ns / 2,
+    /// Notes that a spin has found something after `ns`, and brought so many events: it has paid
+    /// unless a sleep would have cost less, about.
+    fn note_spin(&self, ns: u64, events: usize) {
+        let cost_ns = self.sleep_cost_ns.load(Relaxed);
+        if events == 0 || cost_ns == 0 {
+            return self.backoff.succeed();
         }
+        if ns > cost_ns + cost_ns / 2 {
+            return self.backoff.fail();
+        }
+        self.backoff.succeed();
+        let spun_ns = self.spun_ns.load(Relaxed).saturating_add(ns);
+        self.spun_ns.store(spun_ns, Relaxed);
     }
 
     /// Notes that a wait took `ns` and brought that many events. If it started with a spin,
-    /// `spin_found` says whether the spin paid.
+    /// `spin_found` says whether the spin found something while the thread had its processor.
     pub(crate) fn end_wait(&self, ns: u64, events: usize, spin_found: Option<bool>) {
-        let has_paid = self.has_paid(ns, events);
+        match spin_found {
+            Some(true) => self.note_spin(ns, events),
+            Some(false) => self.backoff.fail(),
+            None => {}
+        }
         // Loaded first: nearly always there is none.
         let new_sources = match self.new_sources.load(Relaxed) {
             0 => 0,
@@ -130,11 +163,6 @@ impl SpinPolicy {
         self.recent_events.store(average, Relaxed);
         let average_ns = (self.recent_ns.load(Relaxed) * 3 + ns.min(LONG_NS)) / 4;
         self.recent_ns.store(average_ns, Relaxed);
-        match spin_found {
-            Some(true) if has_paid => self.backoff.succeed(),
-            Some(_) => self.backoff.fail(),
-            None => {}
-        }
     }
 }
 
@@ -184,11 +212,15 @@ mod tests {
     }
 
     /// How many of 10,000 waits start with a spin, each of which finds so many events after `ns`.
-    fn spins_that_find(policy: &SpinPolicy, ns: u64, events: usize) -> u32 {
+    /// The others sleep.
+    fn spins_that_find(policy: &SpinPolicy, ns: u64, events: usize, sleep_cost_ns: u64) -> u32 {
         let mut spins = 0;
         for _ in 0..10_000 {
             let spun = policy.begin_wait();
             spins += u32::from(spun);
+            if !spun && policy.begin_sleep() {
+                policy.end_sleep(sleep_cost_ns);
+            }
             policy.end_wait(ns, events, spun.then_some(true));
         }
         spins
@@ -198,23 +230,49 @@ mod tests {
     fn spins_that_take_longer_than_sleeps_cost_become_rare() {
         let policy = after_short_waits();
         assert_eq!(
-            spins_that_find(&policy, 9_000, 1),
+            spins_that_find(&policy, 9_000, 1, 6_000),
             10_000,
             "nothing is known"
         );
         for _ in 0..100 {
             policy.end_sleep(6_000);
         }
-        assert_eq!(spins_that_find(&policy, 9_000, 1), 10_000);
-        assert_eq!(spins_that_find(&policy, 20_000, 0), 10_000, "no source");
-        assert!(spins_that_find(&policy, 9_100, 1) < 30);
+        assert!(spins_that_find(&policy, 9_000, 1, 6_000) >= 9_990);
+        assert!(
+            spins_that_find(&policy, 20_000, 0, 6_000) >= 9_990,
+            "no source"
+        );
+        assert!(spins_that_find(&policy, 9_100, 1, 6_000) < 30);
         for _ in 0..100 {
             policy.end_sleep(7_000);
         }
         assert!(
-            spins_that_find(&policy, 9_100, 1) > 8_000,
+            spins_that_find(&policy, 9_100, 1, 7_000) > 8_000,
             "sleeps cost more"
         );
+    }
+
+    #[test]
+    fn a_cost_that_was_measured_too_high_comes_down_although_all_spins_find_something() {
+        let policy = after_short_waits();
+        for _ in 0..FIRST_MEASURED {
+            assert!(policy.begin_sleep());
+            policy.end_sleep(LIMIT_NS);
+        }
+        let spins = spins_that_find(&policy, 20_000, 1, 5_000);
+        assert!((9_990..10_000).contains(&spins), "{spins}");
+        assert!(policy.sleep_cost_ns.load(Relaxed) < LIMIT_NS);
+        for _ in 0..5 {
+            spins_that_find(&policy, 20_000, 1, 5_000);
+        }
+        assert!(spins_that_find(&policy, 20_000, 1, 5_000) < 30);
+    }
+
+    #[test]
+    fn a_clock_too_coarse_to_see_a_sleep_says_nothing() {
+        let policy = after_short_waits();
+        (0..100).for_each(|_| policy.end_sleep(0));
+        assert_eq!(spins_that_find(&policy, 9_000, 1, 0), 10_000);
     }
 
     #[test]

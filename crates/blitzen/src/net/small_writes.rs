@@ -9,22 +9,41 @@ use crate::io::ReadBuf;
 /// 200 ns less than `writev(2)` of two, and copying a few hundred bytes takes 10.
 const MAX_LEN: usize = 1024;
 
+/// More buffers than this are not looked through: `writev(2)` takes no more of them, and a caller
+/// who has many comes again with what is left.
+const MAX_BUFS: usize = 1024;
+
 /// Writes the buffers, like [`Write::write_vectored`].
 pub(super) fn write_small_at_once(
     mut socket: impl Write,
     bufs: &[IoSlice<'_>],
 ) -> io::Result<usize> {
-    let len = bufs
-        .iter()
-        .fold(0, |len: usize, buf| len.saturating_add(buf.len()));
+    if let [only] = bufs
+        && !only.is_empty()
+    {
+        return socket.write(only);
+    }
     // A send of nothing reports what a write of nothing does not, such as an end of the stream.
-    if bufs.len() < 2 || len == 0 || len > MAX_LEN {
+    if !is_small(bufs.iter().map(|buf| buf.len())) {
         return socket.write_vectored(bufs);
     }
     let mut room = [MaybeUninit::uninit(); MAX_LEN];
     let mut piece = ReadBuf::uninit(&mut room);
     bufs.iter().for_each(|buf| piece.put_slice(buf));
     socket.write(piece.filled())
+}
+
+/// Whether buffers of these lengths are small together, but not empty. Looks at no more of them
+/// than it must.
+fn is_small(mut lens: impl ExactSizeIterator<Item = usize>) -> bool {
+    if lens.len() > MAX_BUFS {
+        return false;
+    }
+    let sum = lens.try_fold(0, |sum, len| {
+        let sum = sum + len; // at most `MAX_LEN` and `isize::MAX`
+        (sum <= MAX_LEN).then_some(sum)
+    });
+    sum.is_some_and(|sum| sum > 0)
 }
 
 #[cfg(test)]
@@ -99,13 +118,42 @@ mod tests {
     }
 
     #[test]
-    fn one_buffer_or_none_goes_to_the_system_as_it_is() {
-        assert_eq!(write(&[b"alone"], 100).1.calls, ["write_vectored"]);
-        assert_eq!(write(&[], 100).1.calls, ["write_vectored"]);
+    fn one_buffer_is_written_as_such_however_long_it_is() {
+        assert_eq!(write(&[b"alone"], 100).1.calls, ["write"]);
+        let (written, socket) = write(&[&[1; 2 * MAX_LEN]], usize::MAX);
+        assert_eq!((written, &socket.calls[..]), (2 * MAX_LEN, &["write"][..]));
+    }
+
+    #[test]
+    fn of_many_buffers_few_are_looked_at() {
+        let looked_at = |len: usize, count: usize| {
+            let mut looks = 0;
+            let lens = (0..count).map(|_| {
+                looks += 1;
+                len
+            });
+            assert!(!is_small(lens));
+            looks
+        };
+        assert_eq!(looked_at(MAX_LEN / 2, MAX_BUFS), 3);
+        assert_eq!(looked_at(1, 1_000_000), 0);
+    }
+
+    #[test]
+    fn more_buffers_than_the_system_takes_go_to_it_as_they_are() {
+        let mut bufs = [&b""[..]; MAX_BUFS + 1];
+        bufs[0] = b"head";
+        assert_eq!(write(&bufs[..MAX_BUFS], 100).1.calls, ["write"]);
+        assert_eq!(write(&bufs, 100).1.calls, ["write_vectored"]);
     }
 
     #[test]
     fn empty_buffers_go_to_the_system_as_they_are() {
-        assert_eq!(write(&[b"", b""], 100).1.calls, ["write_vectored"]);
+        for count in 0..3 {
+            assert_eq!(
+                write(&[&b""[..]; 2][..count], 100).1.calls,
+                ["write_vectored"]
+            );
+        }
     }
 }

@@ -315,7 +315,8 @@ impl Driver {
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn interrupt(&self) {
-        // An owner in the poller or the ring waits for the poller's waker.
+        // An owner in the poller or the ring waits for the poller's waker. It has seen the poller,
+        // and so does whoever has found it there.
         if self.park.unpark().is_some()
             && let Some(poller) = self.poller.get()
         {

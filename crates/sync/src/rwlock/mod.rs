@@ -30,7 +30,8 @@ pub use write::{RwLockMappedWriteGuard, RwLockWriteGuard};
 /// The most readers a lock admits at once.
 const MAX_READERS: u32 = u32::MAX >> 3;
 
-/// The cache line of most processors.
+/// The cache line of most processors. A compromise: where lines are fetched in pairs,
+/// `util/src/pad.rs` keeps words 128 bytes apart, which would make each lock 64 bytes larger.
 const LINE_BYTES: usize = 64;
 
 /// Room behind the semaphore, which keeps what readers only read off the cache line of the state,
@@ -131,6 +132,7 @@ impl<T: ?Sized> RwLock<T> {
         Self {
             semaphore: BatchSemaphore::new_of_lock(max_reads as usize, spans),
             _gap: LINE_GAP,
+            // Not what `ReadTarget` expects: an async read makes one exchange that must fail.
             max_readers: max_reads,
             value: UnsafeCell::new(value),
         }
@@ -520,6 +522,8 @@ unsafe impl<'a, T: ?Sized> AcquireTarget for ReadTarget<'a, T> {
         &self.0.semaphore
     }
 
+    // Wrong for a lock `with_max_readers`, where each read therefore makes one exchange that must
+    // fail. It spares all others a load.
     #[inline(always)]
     fn expected_permits(&self) -> usize {
         MAX_READERS as usize
@@ -544,6 +548,7 @@ unsafe impl<T: ?Sized> AcquireTarget for OwnedReadTarget<T> {
         &self.0.semaphore
     }
 
+    // As for `ReadTarget`.
     #[inline(always)]
     fn expected_permits(&self) -> usize {
         MAX_READERS as usize

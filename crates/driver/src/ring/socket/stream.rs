@@ -35,6 +35,9 @@ use crate::ring::Ring;
 use crate::ring::user_data::SocketKey;
 use crate::shutdown_error;
 
+/// The most parts that the kernel takes in one call (`UIO_MAXIOV`).
+const MAX_PARTS: usize = 1024;
+
 /// A connection whose bytes are received and sent through a [`Ring`].
 ///
 /// Created by [`Ring::open_stream`]. Dropping it sends buffered bytes, and closes the
@@ -535,6 +538,8 @@ impl RingStream {
     }
 
     fn write_locked(&self, parts: &[IoSlice<'_>]) -> SendWait<usize> {
+        // The others are not looked at: a caller who has many comes again with what is left.
+        let parts = &parts[..parts.len().min(MAX_PARTS)];
         let len: usize = parts.iter().map(|part| part.len()).sum();
         let mut by_owner = self.ring.is_owned_by_current_thread();
         loop {
@@ -610,8 +615,6 @@ impl RingStream {
 
     /// Sends without waiting.
     fn send_parts(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        /// The kernel's limit for one call (`UIO_MAXIOV`).
-        const MAX_PARTS: usize = 1024;
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         if let [part] = parts {
             // SAFETY: the part is the caller's, and is only read.

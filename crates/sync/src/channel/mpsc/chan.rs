@@ -250,7 +250,7 @@ impl<T, F: FlowControl> Drop for WeakTx<T, F> {
 /// The only receiver.
 pub(super) struct Rx<T, F: FlowControl> {
     chan: Arc<Chan<T, F>>,
-    /// Whether a sender was queued when capacity was returned last.
+    /// Whether a sender seemed to be queued when capacity was returned last.
     senders_queue: bool,
 }
 
