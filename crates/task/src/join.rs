@@ -325,9 +325,11 @@ impl<T> Drop for JoinHandle<T> {
             if leave.drop_waker {
                 self.clear_join_waker();
             }
+            // SAFETY: the handle's reference, used no more.
+            return unsafe { raw::release(self.task) };
         }
-        // SAFETY: the handle's reference, used no more.
-        unsafe { raw::release(self.task) };
+        // SAFETY: as above.
+        unsafe { raw::release_last(self.task) };
     }
 }
 

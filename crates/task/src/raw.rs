@@ -418,12 +418,30 @@ pub(crate) unsafe fn context<'a>(task: NonNull<Header>) -> Option<&'a TaskContex
 /// The caller owns a reference, and does not use it again.
 #[inline]
 pub(crate) unsafe fn release(task: NonNull<Header>) {
+    // SAFETY: the caller upholds the same contract.
+    unsafe { release_by(task, TaskState::unreference) };
+}
+
+/// [`release`] of a reference that is likely to be the last.
+///
+/// # Safety
+/// As for [`release`].
+#[inline]
+pub(crate) unsafe fn release_last(task: NonNull<Header>) {
+    // SAFETY: the caller upholds the same contract.
+    unsafe { release_by(task, TaskState::unreference_last) };
+}
+
+/// # Safety
+/// As for [`release`].
+#[inline(always)]
+unsafe fn release_by(task: NonNull<Header>, unreference: impl FnOnce(&TaskState) -> RefCount) {
     // SAFETY: the caller's reference keeps the header alive until the count is
     // lowered; the vtable is read before.
     let (remaining, free) = unsafe {
         let header = task.as_ref();
         let free = header.vtable.free;
-        (header.state.unreference(), free)
+        (unreference(&header.state), free)
     };
     if remaining == RefCount::Zero {
         // SAFETY: T3.
@@ -693,7 +711,7 @@ unsafe fn complete<F: Future + 'static, S: Schedule>(
     // Freeing the task may run foreign code, which must not see it as the current task.
     drop(entered);
     // SAFETY: the scheduler's reference (T1).
-    unsafe { release(task) };
+    unsafe { release_last(task) };
 }
 
 unsafe fn schedule_cell<F: Future + 'static, S: Schedule>(task: NonNull<Header>) {

@@ -804,6 +804,16 @@ impl TaskState {
             false => RefCount::Positive,
         }
     }
+
+    /// Removes a reference that is likely to be the last: then nobody is left to change the word,
+    /// and reading it is enough.
+    #[inline]
+    pub(crate) fn unreference_last(&self) -> RefCount {
+        match self.load().references() == 1 {
+            true => RefCount::Zero,
+            false => self.unreference(),
+        }
+    }
 }
 
 /// Ends the process: a count that wraps would free a task that is in use. A
@@ -1785,6 +1795,27 @@ mod model {
                 move || use_and_release(&task)
             });
             use_and_release(&task);
+            other.join().unwrap();
+        });
+    }
+
+    #[test]
+    fn whoever_frees_the_task_without_a_transition_comes_after_every_other_use_of_it() {
+        loom::model(|| {
+            let task = Arc::new((TaskState::new(Route::DEFAULT), UnsafeCell::new(())));
+            let other = thread::spawn({
+                let task = task.clone();
+                move || {
+                    task.1.with(|_| ()); // as long as the reference is held
+                    if task.0.unreference() == RefCount::Zero {
+                        task.1.with_mut(|_| ()); // frees it
+                    }
+                }
+            });
+            task.1.with(|_| ());
+            if task.0.unreference_last() == RefCount::Zero {
+                task.1.with_mut(|_| ());
+            }
             other.join().unwrap();
         });
     }
