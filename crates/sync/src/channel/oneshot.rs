@@ -20,34 +20,35 @@
 //             ├──────────send────────────┘
 //             └──close, drop──► CLOSED
 //
-// The four states are bits of one byte. Other bits say that a handle was dropped,
-// and that the sender waits for the close.
+// The four states are bits of one word. Other bits say that a handle was dropped, and that the
+// sender waits for the close. The rest of the word counts how often a side began to wait.
 //
 // O1. `value` belongs to the sender until `SENT` is set, and to the receiver then.
 // O2. A waker cell belongs to its side while the `…_WAITING` bit is clear. While the
 //     bit is set, nobody writes the cell. Its side gets the waker back by clearing the
 //     bit. The other side gets it by setting `…_TAKEN`, which stays set: from then on
-//     the owner does not access the cell.
+//     the owner does not access the cell. It reads the cell before it sets the bit, by an
+//     exchange that fails if the cell was written since, as the count has changed then.
 // O3. Setting `TX_DROPPED` or `RX_DROPPED` is a handle's last access to the cell. A handle
 //     that finds the other one dropped frees the cell, without another atomic operation.
 // O4. `SENT` is set together with `TX_DROPPED`, and never after `CLOSED`.
 //
-// So a value costs one allocation and one compare-and-swap, and another one if the
-// receiver has to be woken.
+// So a value costs one allocation and one compare-and-swap, whether or not the receiver has to be
+// woken.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::mem::{self, ManuallyDrop, MaybeUninit};
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::pin::Pin;
-use std::ptr::NonNull;
-use std::task::{Context, Poll, Waker, ready};
+use std::ptr::{self, NonNull};
+use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 
 use blitzen_util::block_on::block_on;
 use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
-use blitzen_util::shim::atomic::AtomicU8;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire};
+use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::{AtomicPtr, AtomicU64};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::hint;
 use blitzen_util::wait::{self, WaitKind};
@@ -57,21 +58,23 @@ use crate::resource::{ReceiverSpans, SenderSpan};
 use self::error::{RecvError, TryRecvError};
 
 /// The value is there.
-const SENT: u8 = 1;
+const SENT: u64 = 1;
 /// The sender has sent or was dropped.
-const TX_DROPPED: u8 = 1 << 1;
+const TX_DROPPED: u64 = 1 << 1;
 /// The receiver wants no value any more.
-const CLOSED: u8 = 1 << 2;
+const CLOSED: u64 = 1 << 2;
 /// The receiver was dropped, or is finished.
-const RX_DROPPED: u8 = 1 << 3;
+const RX_DROPPED: u64 = 1 << 3;
 /// `rx_waker` is set.
-const RX_WAITING: u8 = 1 << 4;
+const RX_WAITING: u64 = 1 << 4;
 /// The sender has taken `rx_waker`, and is about to send or to be dropped.
-const RX_TAKEN: u8 = 1 << 5;
+const RX_TAKEN: u64 = 1 << 5;
 /// `tx_waker` is set.
-const TX_WAITING: u8 = 1 << 6;
+const TX_WAITING: u64 = 1 << 6;
 /// The receiver has `tx_waker`, and is about to close.
-const TX_TAKEN: u8 = 1 << 7;
+const TX_TAKEN: u64 = 1 << 7;
+/// One in the count of waits. It does not wrap within a program's life.
+const WAIT: u64 = 1 << 8;
 
 /// Errors of receiving.
 pub mod error {
@@ -204,10 +207,74 @@ pub struct Receiver<T> {
 
 /// What the two ends share.
 struct OneshotCell<T> {
-    state: AtomicU8,
+    state: AtomicU64,
     value: UnsafeCell<MaybeUninit<T>>,
-    rx_waker: UnsafeCell<MaybeUninit<Waker>>,
-    tx_waker: UnsafeCell<MaybeUninit<Waker>>,
+    rx_waker: WakerCell,
+    tx_waker: WakerCell,
+}
+
+/// The two words of a waker. They are atomic since the other side reads them before it knows whether
+/// that was in time (O2).
+struct WakerCell {
+    data: AtomicPtr<()>,
+    vtable: AtomicPtr<RawWakerVTable>,
+}
+
+impl WakerCell {
+    fn new() -> Self {
+        Self {
+            data: AtomicPtr::new(ptr::null_mut()),
+            vtable: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    /// Puts a waker there. Relaxed, here and below: the state publishes it (O2).
+    #[inline]
+    fn put(&self, waker: Waker) {
+        let waker = ManuallyDrop::new(waker);
+        self.data.store(waker.data().cast_mut(), Relaxed);
+        let vtable = ptr::from_ref(waker.vtable()).cast_mut();
+        self.vtable.store(vtable, Relaxed);
+    }
+
+    #[inline]
+    fn words(&self) -> WakerWords {
+        WakerWords {
+            data: self.data.load(Relaxed),
+            vtable: self.vtable.load(Relaxed),
+        }
+    }
+
+    /// # Safety
+    /// A waker is there, and by O2 it is the caller's.
+    unsafe fn take(&self) -> Waker {
+        // SAFETY: the caller upholds the same contract.
+        unsafe { self.words().waker() }
+    }
+}
+
+/// What was read of a [`WakerCell`]: maybe not one waker.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct WakerWords {
+    data: *const (),
+    vtable: *const RawWakerVTable,
+}
+
+impl WakerWords {
+    fn of(waker: &Waker) -> Self {
+        Self {
+            data: waker.data(),
+            vtable: waker.vtable(),
+        }
+    }
+
+    /// # Safety
+    /// They are the words of a waker, which by O2 is the caller's.
+    #[inline]
+    unsafe fn waker(self) -> Waker {
+        // SAFETY: they come from a waker that was not dropped.
+        unsafe { Waker::new(self.data, &*self.vtable) }
+    }
 }
 
 // SAFETY: the cell hands a `T` from one thread to another and never lends it.
@@ -230,15 +297,15 @@ impl<T> Unpin for Receiver<T> {}
 impl<T> OneshotCell<T> {
     fn new() -> Self {
         Self {
-            state: AtomicU8::new(0),
+            state: AtomicU64::new(0),
             value: UnsafeCell::new(MaybeUninit::uninit()),
-            rx_waker: UnsafeCell::new(MaybeUninit::uninit()),
-            tx_waker: UnsafeCell::new(MaybeUninit::uninit()),
+            rx_waker: WakerCell::new(),
+            tx_waker: WakerCell::new(),
         }
     }
 
     #[inline(always)]
-    fn state(&self) -> u8 {
+    fn state(&self) -> u64 {
         // Acquire, met by every change of the state: a thread that sees a bit sees
         // what was written before it was set.
         self.state.load(Acquire)
@@ -249,7 +316,7 @@ impl<T> OneshotCell<T> {
     /// Release, met by `state` and by the Acquire here: a set bit shows what it
     /// stands for, a cleared one that its waker has been read.
     #[inline(always)]
-    fn step(place: &AtomicU8, state: u8, next: u8) -> Result<(), u8> {
+    fn step(place: &AtomicU64, state: u64, next: u64) -> Result<(), u64> {
         place
             .compare_exchange_weak(state, next, AcqRel, Acquire)
             .map(drop)
@@ -267,8 +334,8 @@ impl<T> OneshotCell<T> {
     #[inline(always)]
     unsafe fn settle(
         cell: NonNull<Self>,
-        bits: u8,
-        unless: u8,
+        bits: u64,
+        unless: u64,
         ours: &WakerBits,
         theirs: &WakerBits,
     ) -> Result<Option<TakenWakers>, NotSettled> {
@@ -281,9 +348,18 @@ impl<T> OneshotCell<T> {
                 _taken: None,
             });
         }
-        let nobody_waits = state & (RX_WAITING | TX_WAITING) == 0;
-        if nobody_waits && Self::step(place, state, state | bits).is_ok() {
-            return Ok(None);
+        if state & ours.waiting == 0 {
+            // SAFETY: as above.
+            let words = unsafe { theirs.waker_cell(cell.as_ref()) }.words();
+            let waits = theirs.has_waker(state);
+            let taken = if waits { theirs.taken } else { 0 };
+            if Self::step(place, state, state | bits | taken).is_ok() {
+                let theirs = waits.then(|| {
+                    // SAFETY: O2, and nobody has written the words since the state was read.
+                    unsafe { words.waker() }
+                });
+                return Ok(theirs.map(TakenWakers::of_other));
+            }
         }
         // SAFETY: the caller upholds the same contract.
         unsafe { Self::settle_slow(cell, bits, unless, ours, theirs) }
@@ -295,8 +371,8 @@ impl<T> OneshotCell<T> {
     #[inline(never)]
     unsafe fn settle_slow(
         cell: NonNull<Self>,
-        bits: u8,
-        unless: u8,
+        bits: u64,
+        unless: u64,
         ours: &WakerBits,
         theirs: &WakerBits,
     ) -> Result<Option<TakenWakers>, NotSettled> {
@@ -322,10 +398,10 @@ impl<T> OneshotCell<T> {
             }
             if theirs.has_waker(state) {
                 // SAFETY: O2, we have marked it as taken.
-                taken.theirs = Some(unsafe { take(theirs.waker_cell(cell.as_ref())) });
+                taken.theirs = Some(unsafe { theirs.waker_cell(cell.as_ref()).take() });
             } else if ours.has_waker(state) {
                 // SAFETY: O2, we have cleared our bit.
-                taken.ours = Some(unsafe { take(ours.waker_cell(cell.as_ref())) });
+                taken.ours = Some(unsafe { ours.waker_cell(cell.as_ref()).take() });
             } else {
                 return Ok(Some(taken));
             }
@@ -337,20 +413,20 @@ impl<T> OneshotCell<T> {
     /// `unless` is set, and true if the task will be woken, by the other side or by
     /// itself.
     #[inline]
-    fn wait(&self, ours: &WakerBits, unless: u8, cx: &Context<'_>) -> bool {
+    fn wait(&self, ours: &WakerBits, unless: u64, cx: &Context<'_>) -> bool {
         let place = ours.waker_cell(self);
         let mut state = self.state();
         if state & ours.waiting != 0 {
-            // SAFETY: O2, nobody writes here while the bit is set. Even if the
-            // waker has been taken, its two words still can be compared.
-            if place.with(|waker| unsafe { (*waker).assume_init_ref() }.will_wake(cx.waker())) {
+            // Nobody writes here while the bit is set (O2). Even if the waker has been taken, its
+            // two words still can be compared.
+            if place.words() == WakerWords::of(cx.waker()) {
                 return true;
             }
             while ours.has_waker(state) {
                 match Self::step(&self.state, state, state & !ours.waiting) {
                     Ok(()) => {
                         // SAFETY: O2, we have cleared our bit.
-                        drop(unsafe { take(place) });
+                        drop(unsafe { place.take() });
                         state &= !ours.waiting;
                     }
                     Err(changed) => state = changed,
@@ -364,17 +440,19 @@ impl<T> OneshotCell<T> {
                 return true;
             }
         }
-        let waker = cx.waker().clone();
-        // SAFETY: O2, the bit is clear and ours to set.
-        place.with_mut(|slot| unsafe { (*slot).write(waker) });
+        place.put(cx.waker().clone()); // O2, the bit is clear and ours to set
         let mut state = self.state();
         loop {
             if state & unless != 0 {
                 // SAFETY: the bit is still clear: the waker is ours.
-                drop(unsafe { take(place) });
+                drop(unsafe { place.take() });
                 return false;
             }
-            match Self::step(&self.state, state, state | ours.waiting) {
+            match Self::step(
+                &self.state,
+                state,
+                (state | ours.waiting).wrapping_add(WAIT),
+            ) {
                 Ok(()) => return true,
                 Err(changed) => state = changed,
             }
@@ -384,16 +462,16 @@ impl<T> OneshotCell<T> {
     /// # Safety
     /// O3: the other handle was dropped, and the caller does not use the cell again.
     #[inline(always)]
-    unsafe fn free(cell: NonNull<Self>, state: u8) {
+    unsafe fn free(cell: NonNull<Self>, state: u64) {
         // SAFETY: made by `channel`, and by O3 nobody else frees it.
         let cell = unsafe { Box::from_raw(cell.as_ptr()) };
         // SAFETY: the bits say what is there (O1, O2), and `state` is final.
         unsafe {
             if RX.has_waker(state) {
-                drop(take(&cell.rx_waker));
+                drop(cell.rx_waker.take());
             }
             if TX.has_waker(state) {
-                drop(take(&cell.tx_waker));
+                drop(cell.tx_waker.take());
             }
             if state & SENT != 0 {
                 cell.value.with_mut(|value| (*value).assume_init_drop());
@@ -410,6 +488,13 @@ struct TakenWakers {
 }
 
 impl TakenWakers {
+    fn of_other(theirs: Waker) -> Self {
+        Self {
+            theirs: Some(theirs),
+            ours: None,
+        }
+    }
+
     /// Wakes the other side, and then drops our own waker: the drop may panic.
     fn wake(self) {
         let _ours = self.ours;
@@ -421,15 +506,15 @@ impl TakenWakers {
 
 /// Why [`OneshotCell::settle`] has set nothing.
 struct NotSettled {
-    state: u8,
+    state: u64,
     /// Dropped last: the drop of a waker may panic.
     _taken: Option<TakenWakers>,
 }
 
 /// The bits of one side.
 struct WakerBits {
-    waiting: u8,
-    taken: u8,
+    waiting: u64,
+    taken: u64,
 }
 
 const RX: WakerBits = WakerBits {
@@ -445,24 +530,17 @@ const TX: WakerBits = WakerBits {
 impl WakerBits {
     /// Whether a waker is there, and not taken.
     #[inline(always)]
-    fn has_waker(&self, state: u8) -> bool {
+    fn has_waker(&self, state: u64) -> bool {
         state & (self.waiting | self.taken) == self.waiting
     }
 
     #[inline(always)]
-    fn waker_cell<'a, T>(&self, cell: &'a OneshotCell<T>) -> &'a UnsafeCell<MaybeUninit<Waker>> {
+    fn waker_cell<'a, T>(&self, cell: &'a OneshotCell<T>) -> &'a WakerCell {
         match self.waiting {
             RX_WAITING => &cell.rx_waker,
             _ => &cell.tx_waker,
         }
     }
-}
-
-/// # Safety
-/// A waker is there, and by O2 it is the caller's.
-unsafe fn take(place: &UnsafeCell<MaybeUninit<Waker>>) -> Waker {
-    // SAFETY: by the contract of this function it is there, and it is not read again.
-    place.with(|waker| unsafe { (*waker).assume_init_read() })
 }
 
 impl<T> Sender<T> {
@@ -714,7 +792,7 @@ impl<T> Receiver<T> {
     /// Returns the result that `state` stands for, if it is final. The receiver has then
     /// completed.
     #[inline(always)]
-    fn take_result(&mut self, state: u8) -> Option<Result<T, RecvError>> {
+    fn take_result(&mut self, state: u64) -> Option<Result<T, RecvError>> {
         if state & (SENT | TX_DROPPED | CLOSED) == 0 {
             return None;
         }
