@@ -47,7 +47,7 @@ use std::task::{Context, Poll, RawWakerVTable, Waker, ready};
 use blitzen_util::block_on::block_on;
 use blitzen_util::coop;
 use blitzen_util::entered::assert_may_block;
-use blitzen_util::shim::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
 use blitzen_util::shim::atomic::{AtomicPtr, AtomicU64};
 use blitzen_util::shim::cell::UnsafeCell;
 use blitzen_util::shim::hint;
@@ -313,12 +313,13 @@ impl<T> OneshotCell<T> {
 
     /// Moves from `state` to `next`; otherwise says what the state is instead.
     ///
-    /// Release, met by `state` and by the Acquire here: a set bit shows what it
-    /// stands for, a cleared one that its waker has been read.
+    /// Release, met by `state` and by the Acquire of a failure: a set bit shows what it
+    /// stands for, a cleared one that its waker has been read. A success acquires nothing: `state`
+    /// was acquired before, and by the count it is not another one that looks the same.
     #[inline(always)]
     fn step(place: &AtomicU64, state: u64, next: u64) -> Result<(), u64> {
         place
-            .compare_exchange_weak(state, next, AcqRel, Acquire)
+            .compare_exchange_weak(state, next, Release, Acquire)
             .map(drop)
     }
 
