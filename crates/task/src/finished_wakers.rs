@@ -24,7 +24,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 use blitzen_util::shim::AccessCheck;
 use blitzen_util::shim::MODEL;
 use blitzen_util::shim::atomic::Ordering::{Acquire, Relaxed, Release};
-use blitzen_util::shim::atomic::{AtomicU64, AtomicUsize, fence};
+use blitzen_util::shim::atomic::{AtomicU32, AtomicUsize, fence};
 
 use crate::finished_queue::FinishedQueue;
 
@@ -34,7 +34,7 @@ const GROUP_BYTES: usize = 128;
 /// How many wakers are in a group; in a model few, so that groups end.
 const GROUP_LEN: usize = match MODEL {
     true => 2,
-    false => (GROUP_BYTES - 2 * size_of::<usize>()) / size_of::<u64>(),
+    false => (GROUP_BYTES - 2 * size_of::<usize>()) / size_of::<u32>(),
 };
 
 const MAX_HANDLES: usize = usize::MAX / 2;
@@ -44,8 +44,8 @@ static VTABLE: RawWakerVTable = RawWakerVTable::new(clone, wake, wake_by_ref, dr
 #[repr(C, align(128))]
 struct WakerGroup {
     handles: AtomicUsize,
-    finished: Arc<FinishedQueue<u64>>,
-    keys: [AtomicU64; GROUP_LEN],
+    finished: Arc<FinishedQueue<u32>>,
+    keys: [AtomicU32; GROUP_LEN],
     accesses: AccessCheck,
 }
 
@@ -53,11 +53,11 @@ const _: () = assert!(MODEL || size_of::<WakerGroup>() == GROUP_BYTES);
 const _: () = assert!(align_of::<WakerGroup>() == GROUP_BYTES);
 
 impl WakerGroup {
-    fn new(finished: Arc<FinishedQueue<u64>>) -> NonNull<Self> {
+    fn new(finished: Arc<FinishedQueue<u32>>) -> NonNull<Self> {
         NonNull::from(Box::leak(Box::new(Self {
             handles: AtomicUsize::new(GROUP_LEN),
             finished,
-            keys: std::array::from_fn(|_| AtomicU64::new(0)),
+            keys: std::array::from_fn(|_| AtomicU32::new(0)),
             accesses: AccessCheck::new(),
         })))
     }
@@ -83,7 +83,7 @@ impl WakerGroup {
 
 /// Makes wakers that push the keys of tasks to a [`FinishedQueue`].
 pub struct FinishedWakers {
-    finished: Arc<FinishedQueue<u64>>,
+    finished: Arc<FinishedQueue<u32>>,
     /// The group from which the next waker is, and how many it has given out: fewer than there are.
     group: Option<(NonNull<WakerGroup>, usize)>,
 }
@@ -104,13 +104,13 @@ impl FinishedWakers {
 
     /// The queue.
     #[inline]
-    pub fn finished(&self) -> &FinishedQueue<u64> {
+    pub fn finished(&self) -> &FinishedQueue<u32> {
         &self.finished
     }
 
     /// Returns a waker that pushes `key`.
     #[inline]
-    pub fn waker(&mut self, key: u64) -> Waker {
+    pub fn waker(&mut self, key: u32) -> Waker {
         let (group, index) = match self.group.take() {
             Some(next) => next,
             None => (WakerGroup::new(self.finished.clone()), 0),
@@ -118,7 +118,7 @@ impl FinishedWakers {
         let is_last = index + 1 == GROUP_LEN;
         self.group = (!is_last).then_some((group, index + 1));
         // SAFETY: this waker's handle is counted, and nobody else has it (G1).
-        let keys = unsafe { &raw const (*group.as_ptr()).keys }.cast::<AtomicU64>();
+        let keys = unsafe { &raw const (*group.as_ptr()).keys }.cast::<AtomicU32>();
         // SAFETY: `index` is below the length. The pointer comes from that of the whole group.
         let place = unsafe { keys.add(index) };
         // SAFETY: in the group. Relaxed: whoever hands the waker to another thread publishes it (G2).
@@ -168,7 +168,7 @@ unsafe fn push(data: *const ()) {
     let group = unsafe { group(data).as_ref() };
     group.accesses.read();
     // SAFETY: in the group. Relaxed: G2.
-    let key = unsafe { (*data.cast::<AtomicU64>()).load(Relaxed) };
+    let key = unsafe { (*data.cast::<AtomicU32>()).load(Relaxed) };
     group.finished.push(key);
 }
 
@@ -203,7 +203,7 @@ unsafe fn drop_waker(data: *const ()) {
 mod tests {
     use super::*;
 
-    fn taken(wakers: &FinishedWakers) -> Vec<u64> {
+    fn taken(wakers: &FinishedWakers) -> Vec<u32> {
         let mut keys = Vec::new();
         wakers.finished().take_all(&mut keys);
         keys
@@ -212,13 +212,13 @@ mod tests {
     #[test]
     fn every_waker_pushes_its_own_key() {
         let mut wakers = FinishedWakers::new();
-        let given_out: Vec<Waker> = (0..3 * GROUP_LEN as u64 + 1)
+        let given_out: Vec<Waker> = (0..3 * GROUP_LEN as u32 + 1)
             .map(|key| wakers.waker(key))
             .collect();
         for waker in given_out.iter().rev() {
             waker.wake_by_ref();
         }
-        let keys: Vec<u64> = (0..3 * GROUP_LEN as u64 + 1).rev().collect();
+        let keys: Vec<u32> = (0..3 * GROUP_LEN as u32 + 1).rev().collect();
         assert_eq!(taken(&wakers), keys);
         given_out.into_iter().for_each(Waker::wake);
         assert_eq!(taken(&wakers).len(), keys.len());
@@ -229,7 +229,7 @@ mod tests {
         for given_out in 0..=2 * GROUP_LEN {
             let mut wakers = FinishedWakers::new();
             let finished = wakers.finished.clone();
-            let mut kept: Vec<Waker> = (0..given_out as u64).map(|key| wakers.waker(key)).collect();
+            let mut kept: Vec<Waker> = (0..given_out as u32).map(|key| wakers.waker(key)).collect();
             drop(wakers);
             if let Some(first) = kept.first().cloned() {
                 kept.clear();

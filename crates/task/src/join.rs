@@ -50,20 +50,9 @@ use blitzen_util::quiet::quietly;
 /// Polling the handle again after it has returned the output panics.
 pub struct JoinHandle<T> {
     task: NonNull<Header>,
-    stage: JoinStage,
+    /// Whether the output was taken. The state says that there is a handle until it is dropped.
+    has_joined: bool,
     _output: PhantomData<T>,
-}
-
-/// How far a join handle has come.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum JoinStage {
-    /// The output is not taken.
-    Waiting,
-    /// The output is taken, and the slot of the join waker is empty.
-    Joined,
-    /// The output is taken, and the state says that the handle has left: the completing side
-    /// clears the slot (T5).
-    Left,
 }
 
 // SAFETY: the handle moves the output between threads, and nothing else of the
@@ -82,7 +71,7 @@ impl<T> JoinHandle<T> {
     pub(crate) fn new(task: NonNull<Header>) -> Self {
         Self {
             task,
-            stage: JoinStage::Waiting,
+            has_joined: false,
             _output: PhantomData,
         }
     }
@@ -249,16 +238,13 @@ impl<T> JoinHandle<T> {
         if !state.is_complete() {
             return None;
         }
-        assert!(
-            self.stage == JoinStage::Waiting,
-            "JoinHandle polled after completion"
-        );
+        assert!(!self.has_joined, "JoinHandle polled after completion");
         let mut out: Option<Result<T, JoinError>> = None;
         // SAFETY: complete, and until it leaves the output is the handle's own
         // (T4); `T` is the output of the task this handle was made for.
         unsafe { raw::take_output(self.task, (&raw mut out).cast()) };
         // Nothing is left to wait for.
-        self.stage = JoinStage::Joined;
+        self.has_joined = true;
         match state.has_join_waker() {
             false => self.clear_join_waker(),
             true => self.leave_joined(),
@@ -266,10 +252,9 @@ impl<T> JoinHandle<T> {
         out
     }
 
-    /// Leaves while the completing side may be reading the slot.
+    /// Leaves while the completing side may be reading the slot, which then clears it (T5).
     #[cold]
     fn leave_joined(&mut self) {
-        self.stage = JoinStage::Left;
         if self.header().state.drop_join_handle().drop_waker {
             self.clear_join_waker();
         }
@@ -312,7 +297,7 @@ impl<T> Future for JoinHandle<T> {
 
 impl<T> Drop for JoinHandle<T> {
     fn drop(&mut self) {
-        if self.stage == JoinStage::Waiting {
+        if !self.has_joined {
             let state = &self.header().state;
             if state.detach_new() {
                 return;

@@ -1,8 +1,8 @@
 //! One task of blitzen, never a scheduler: state word, cell, waker, join handle, shield.
 //!
 //! Beside it stand the parts of sets of tasks that other threads reach: [`OwnedTasks`], the list
-//! of live ones, [`RemoteQueue`](remote_queue::RemoteQueue) of a `LocalSet`, and
-//! [`FinishedQueue`](finished_queue::FinishedQueue) of a `JoinSet`, and
+//! of live ones, [`RemoteQueue`](remote_queue::RemoteQueue) of a `LocalSet`,
+//! [`FinishedWakers`](finished_wakers::FinishedWakers) of a `JoinSet` with their queue, and
 //! [`ScopeNode`](scope::ScopeNode), the members of a scope.
 //!
 //! A task is one allocation: a [`Header`] that every scheduler understands,

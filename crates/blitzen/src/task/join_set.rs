@@ -12,9 +12,9 @@
 //! # });
 //! ```
 
-// J1. A slot holds the handle of a task that was not joined yet. The task's join waker carries
-//     the slot's number and generation, and pushes them to the finished queue once.
-// J2. A key whose generation is no longer the slot's belongs to a task that was detached.
+// J1. A slot holds the handle of a task that was not joined yet. The task's join waker has the slot's
+//     number, and pushes it to the finished queue once. It is taken out there before the slot is free
+//     again; a set that lets all its tasks go gets another queue.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -62,37 +62,13 @@ pub struct JoinSet<T> {
     free: Option<usize>,
     len: usize,
     /// Taken from the finished queue, the oldest last.
-    taken: Vec<u64>,
+    taken: Vec<u32>,
     wakers: FinishedWakers,
 }
 
-struct TaskSlot<T> {
-    generation: u32,
-    state: TaskSlotState<T>,
-}
-
-enum TaskSlotState<T> {
+enum TaskSlot<T> {
     Live(JoinHandle<T>),
     Free { next: Option<usize> },
-}
-
-#[derive(Clone, Copy)]
-struct TaskKey {
-    slot: u32,
-    generation: u32,
-}
-
-impl TaskKey {
-    fn to_word(self) -> u64 {
-        u64::from(self.generation) << 32 | u64::from(self.slot)
-    }
-
-    fn from_word(word: u64) -> Self {
-        Self {
-            slot: word as u32,
-            generation: (word >> 32) as u32,
-        }
-    }
 }
 
 impl<T> JoinSet<T> {
@@ -154,42 +130,28 @@ impl<T> JoinSet<T> {
         self.free = None;
         self.taken.clear();
         let slots = std::mem::take(&mut self.slots);
-        // Wakers of these tasks may still come: not to the slots of new ones (J2).
+        // Wakers of these tasks may still come: not for the slots of new ones (J1).
         self.wakers = FinishedWakers::new();
-        slots.into_iter().filter_map(|slot| match slot.state {
-            TaskSlotState::Live(handle) => Some(handle),
-            TaskSlotState::Free { .. } => None,
+        slots.into_iter().filter_map(|slot| match slot {
+            TaskSlot::Live(handle) => Some(handle),
+            TaskSlot::Free { .. } => None,
         })
-    }
-
-    fn remove(&mut self, key: TaskKey) -> Option<JoinHandle<T>> {
-        let index = key.slot as usize;
-        let slot = self.slots.get_mut(index)?;
-        if slot.generation != key.generation {
-            return None; // J2
-        }
-        let freed = TaskSlotState::Free { next: self.free };
-        let TaskSlotState::Live(handle) = std::mem::replace(&mut slot.state, freed) else {
-            unreachable!("a generation ends once (J1)");
-        };
-        slot.generation = slot.generation.wrapping_add(1);
-        self.free = Some(index);
-        self.len -= 1;
-        Some(handle)
     }
 
     /// Takes out the task that ended first.
     fn pop_finished(&mut self) -> Option<JoinHandle<T>> {
-        loop {
-            if self.taken.is_empty() {
-                self.wakers.finished().take_all(&mut self.taken);
-                self.taken.reverse();
-            }
-            let key = TaskKey::from_word(self.taken.pop()?);
-            if let Some(handle) = self.remove(key) {
-                return Some(handle);
-            }
+        if self.taken.is_empty() {
+            self.wakers.finished().take_all(&mut self.taken);
+            self.taken.reverse();
         }
+        let index = self.taken.pop()? as usize;
+        let freed = TaskSlot::Free { next: self.free };
+        let TaskSlot::Live(handle) = std::mem::replace(&mut self.slots[index], freed) else {
+            unreachable!("a task ends once (J1)");
+        };
+        self.free = Some(index);
+        self.len -= 1;
+        Some(handle)
     }
 }
 
@@ -221,30 +183,21 @@ impl<T: 'static> JoinSet<T> {
         let index = match self.free {
             Some(index) => index,
             None => {
-                self.slots.push(TaskSlot {
-                    generation: 0,
-                    state: TaskSlotState::Free { next: None },
-                });
+                self.slots.push(TaskSlot::Free { next: None });
                 self.slots.len() - 1
             }
         };
-        let slot = &mut self.slots[index];
-        let key = TaskKey {
-            slot: index as u32,
-            generation: slot.generation,
-        };
-        let waker = self.wakers.waker(key.to_word());
-        let has_ended = set_join_waker(&mut handle, waker);
-        let TaskSlotState::Free { next } =
-            std::mem::replace(&mut slot.state, TaskSlotState::Live(handle))
-        else {
+        let number = index as u32;
+        let has_ended = set_join_waker(&mut handle, self.wakers.waker(number));
+        let live = TaskSlot::Live(handle);
+        let TaskSlot::Free { next } = std::mem::replace(&mut self.slots[index], live) else {
             unreachable!("the slot was free");
         };
         self.free = next;
         self.len += 1;
         if has_ended {
             // Last: this calls the joiner's waker, which may panic.
-            self.wakers.finished().push(key.to_word());
+            self.wakers.finished().push(number);
         }
         abort
     }
@@ -586,9 +539,9 @@ impl<T: 'static> JoinSet<T> {
     /// # });
     /// ```
     pub fn abort_all(&mut self) {
-        abort_each(self.slots.iter().filter_map(|slot| match &slot.state {
-            TaskSlotState::Live(handle) => Some(handle),
-            TaskSlotState::Free { .. } => None,
+        abort_each(self.slots.iter().filter_map(|slot| match slot {
+            TaskSlot::Live(handle) => Some(handle),
+            TaskSlot::Free { .. } => None,
         }));
     }
 
