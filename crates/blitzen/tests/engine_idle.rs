@@ -3,9 +3,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use blitzen::runtime::Builder;
+use blitzen_util::asymmetric_fence;
 
 /// How often each thread with one of these names was switched to.
 fn switches(names: &[&str]) -> BTreeMap<u32, u64> {
@@ -63,4 +64,25 @@ fn an_idle_runtime_is_never_switched_to() {
         }
     }
     panic!("a worker keeps waking: {:?}", switches(&all));
+}
+
+/// The kernel is told by a thread of its own, or by the one that builds the first runtime.
+#[test]
+fn a_runtime_with_threads_makes_locks_cheap_to_release() {
+    const QUERY: i32 = 0;
+    const PRIVATE_EXPEDITED: libc::c_long = 1 << 3;
+    // SAFETY: takes numbers only.
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, QUERY, 0, 0) };
+    if commands < 0 || commands & PRIVATE_EXPEDITED == 0 {
+        println!("not tested: this system has no membarrier");
+        return;
+    }
+    let runtime = Builder::new_multi_thread().build().unwrap();
+    runtime.block_on(async { blitzen::spawn(async {}).await.unwrap() });
+    drop(runtime);
+    let give_up = Instant::now() + Duration::from_secs(20);
+    while !asymmetric_fence::is_prepared() {
+        assert!(Instant::now() < give_up, "nobody tells the kernel");
+        std::thread::yield_now();
+    }
 }

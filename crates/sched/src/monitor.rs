@@ -25,8 +25,8 @@
 //! together with it, at most 32, wait behind it.
 //!
 //! When all workers are parked and have polled nothing since it last saw them so, the monitor parks
-//! without a timeout. If they have polled, they only happen to be parked: it looks again as soon as if
-//! one of them ran, since to be unparked whenever one wakes would cost more than that.
+//! without a timeout. If they have polled, they only happen to be parked, and it looks again after a
+//! millisecond, or three if there is one worker: to be unparked whenever one wakes would cost more.
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
 //! no worker sleeps without a timeout. They wake every few milliseconds and look
@@ -35,7 +35,7 @@
 //! M1. While one worker runs and another is parked, or one is in a blocking section, the monitor
 //!     looks every millisecond; while any worker runs, it is not parked without a timeout. The
 //!     worker that parks, is unparked, was marked as parked and stays awake, or enters the section
-//!     unparks it.
+//!     unparks it if it sleeps longer than that.
 //!
 //! ```text
 //!   monitor:  set its sleep                     fence   look at the workers
@@ -46,7 +46,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use blitzen_observe::Counter;
-use blitzen_util::asymmetric_fence;
 use blitzen_util::park::Parker;
 use blitzen_util::quiet::quietly;
 use blitzen_util::shim::Mutex;
@@ -323,8 +322,6 @@ impl Monitor {
     /// Looks after the workers from the calling thread until the scheduler closes, or
     /// other threads do so.
     pub fn run(self) {
-        // On this thread, which has the time. Without it, locks are as slow as others.
-        let _ = asymmetric_fence::prepare();
         let scheduler = &self.scheduler;
         scheduler.monitor.is_running.store(true, Relaxed);
         let depth = context_depth();

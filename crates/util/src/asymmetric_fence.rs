@@ -13,19 +13,20 @@
 //! A1. One of the loads sees the other side's store. Either the interrupt comes after the store of `a`,
 //!     and then the load of `a` sees it; or it comes before, and then the load of `b` sees the store of
 //!     `b`, which was made before the call.
-//! A2. Before the kernel knows that the process makes such calls, `light` is a real fence. `prepare`
-//!     tells it first and `IS_PREPARED` afterwards, and whoever acquires that loads `b` later: a `heavy`
-//!     that the kernel has refused because it came earlier has stored `b` by then.
-//! A3. A filter may take the call away at any time: then `heavy` says so.
+//! A2. The kernel has to be told first that the process makes such calls. Until that is announced both
+//!     sides are real fences. `light` is one until the kernel knows; a `heavy` that has not seen the
+//!     announcement has its fence before that of `prepare`, and so before every `light` that is none.
+//! A3. From the announcement on, `heavy` has to interrupt the others. If the kernel refuses, then or
+//!     later, it says so.
 
-pub use chosen::{heavy, interrupt_processors, light, prepare};
+pub use chosen::{IS_POSSIBLE, heavy, interrupt_processors, is_prepared, light, prepare};
 
-/// The side that comes here seldom has to look again after a while: the kernel has refused to interrupt
-/// the other side (A3).
+/// What [`heavy`] has done.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heavy {
-    /// Whether A1 holds.
+    /// Whether A1 holds. Otherwise the caller has to look at the other side's word again after a
+    /// while (A3).
     pub is_fence: bool,
 }
 
@@ -34,34 +35,52 @@ pub struct Heavy {
     not(any(blitzen_loom, miri))
 ))]
 mod chosen {
+    use std::sync::OnceLock;
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
-    use std::sync::atomic::{AtomicBool, compiler_fence, fence};
+    use std::sync::atomic::{AtomicU8, compiler_fence, fence};
 
     use super::Heavy;
+    use crate::pad::Padded;
 
     const PRIVATE_EXPEDITED: i32 = 1 << 3;
     const REGISTER_PRIVATE_EXPEDITED: i32 = 1 << 4;
 
-    /// Whether the kernel knows that this process interrupts its processors.
-    static IS_PREPARED: AtomicBool = AtomicBool::new(false);
+    /// Whether [`prepare`] can have an effect on this system.
+    pub const IS_POSSIBLE: bool = true;
+
+    const UNPREPARED: u8 = 0;
+    /// `prepare` is about to tell the kernel.
+    const ANNOUNCED: u8 = 1;
+    /// The kernel knows.
+    const PREPARED: u8 = 2;
+
+    /// Padded: every release of a lock reads it.
+    static STAGE: Padded<AtomicU8> = Padded(AtomicU8::new(UNPREPARED));
 
     fn membarrier(command: i32) -> bool {
         // SAFETY: takes numbers, and touches no memory of ours.
         unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
     }
 
-    /// Makes [`light`] nearly free from now on, and returns whether the kernel can do that. Takes some
-    /// ten milliseconds, once, in a process with several threads.
+    /// Makes [`light`] nearly free from now on, and returns whether the kernel can do that. The first
+    /// call takes some ten milliseconds in a process with several threads.
     pub fn prepare() -> bool {
-        if IS_PREPARED.load(Relaxed) {
-            return true;
-        }
-        let is_known = membarrier(REGISTER_PRIVATE_EXPEDITED);
-        if is_known {
+        static IS_KNOWN: OnceLock<bool> = OnceLock::new();
+        *IS_KNOWN.get_or_init(|| {
+            STAGE.0.store(ANNOUNCED, Relaxed);
+            fence(SeqCst); // A2
+            let is_known = membarrier(REGISTER_PRIVATE_EXPEDITED);
             // Release, met by the Acquire in `light` (A2).
-            IS_PREPARED.store(true, Release);
-        }
-        is_known
+            STAGE
+                .0
+                .store(if is_known { PREPARED } else { UNPREPARED }, Release);
+            is_known
+        })
+    }
+
+    /// Returns whether [`light`] is nearly free.
+    pub fn is_prepared() -> bool {
+        STAGE.0.load(Relaxed) == PREPARED
     }
 
     /// Interrupts all processors that run threads of this process, so that these enter the kernel, if it
@@ -74,9 +93,9 @@ mod chosen {
     #[inline(always)]
     pub fn light() {
         // Acquire, met by the Release in `prepare` (A2).
-        match IS_PREPARED.load(Acquire) {
-            true => compiler_fence(SeqCst),
-            false => fence(SeqCst),
+        match STAGE.0.load(Acquire) {
+            PREPARED => compiler_fence(SeqCst),
+            _ => fence(SeqCst),
         }
     }
 
@@ -84,9 +103,8 @@ mod chosen {
     #[cold]
     pub fn heavy() -> Heavy {
         fence(SeqCst);
-        let is_interrupted = membarrier(PRIVATE_EXPEDITED);
         Heavy {
-            is_fence: is_interrupted || !IS_PREPARED.load(Acquire),
+            is_fence: STAGE.0.load(Relaxed) == UNPREPARED || membarrier(PRIVATE_EXPEDITED),
         }
     }
 }
@@ -102,8 +120,16 @@ mod chosen {
 
     use super::Heavy;
 
+    /// Whether [`prepare`] can have an effect on this system.
+    pub const IS_POSSIBLE: bool = false;
+
     /// Returns false: both fences are real ones.
     pub fn prepare() -> bool {
+        false
+    }
+
+    /// Returns false.
+    pub fn is_prepared() -> bool {
         false
     }
 

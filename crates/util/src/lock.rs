@@ -15,8 +15,8 @@
 //!     afterwards, to wake another. So the next holder may free the lock
 //!     ([`MAY_BE_FREED_BY_NEXT_HOLDER`]).
 //!
-//! An [`AsymmetricLock`] counts those who wait in a second word, and is released by a plain store,
-//! which costs a third of an exchange:
+//! An [`AsymmetricLock`] counts those who wait in a second word, and is released by a plain store.
+//! Where the light fence is free, that takes a third of an exchange; elsewhere it takes about as long:
 //!
 //! ```text
 //!   lock:    held: FREE → HELD, by an exchange
@@ -26,8 +26,8 @@
 //!
 //! K3. A thread that waits is counted until it has the lock. By the fences, either it sees that the lock
 //!     was released, or the thread that releases it sees the count, and wakes a sleeper.
-//! K4. A thread that releases the lock reads the count afterwards. So the next holder must not free
-//!     the lock.
+//! K4. A thread that releases the lock reads the count afterwards. So whoever frees the lock has to know
+//!     that every `unlock` has returned; to have acquired it is not enough.
 //!
 //! Unlike std's they have no poison, whose bookkeeping takes as long as the lock itself.
 //! [`shim::Mutex`](crate::shim::Mutex) has none either.
@@ -232,8 +232,9 @@ mod chosen {
     /// The guard of a [`Lock`].
     pub type LockGuard<'a, T> = LockGuardOf<'a, T, LockWord>;
 
-    /// A lock for short critical sections, without poison, which is cheap to release. Waiting for it costs
-    /// a system call more than for a [`Lock`]: [`prepare`](crate::asymmetric_fence::prepare) makes it so.
+    /// A lock for short critical sections, without poison, which is cheap to release after
+    /// [`prepare`](crate::asymmetric_fence::prepare). To sleep for it takes a system call more than for a
+    /// [`Lock`].
     ///
     /// ```
     /// use blitzen_util::lock::AsymmetricLock;
@@ -404,6 +405,7 @@ mod tests {
             }
         };
         let threads: Vec<_> = (0..4).map(|_| thread::spawn(add(count.clone()))).collect();
+        prepare(); // while they run, unless another test has done so
         for thread in threads {
             thread.join().unwrap();
         }
@@ -418,7 +420,6 @@ mod tests {
     #[test]
     fn one_thread_holds_an_asymmetric_lock_at_a_time() {
         one_thread_holds_it_at_a_time(AsymmetricWords::new());
-        prepare();
         one_thread_holds_it_at_a_time(AsymmetricWords::new());
     }
 

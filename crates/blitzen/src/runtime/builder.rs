@@ -20,6 +20,7 @@ use super::context;
 use super::dump::DumpOnSignal;
 use super::dump::note_lock_owners_if_asked;
 use super::engine;
+use super::fence;
 use super::handle::Handle;
 use super::hooks::{Hook, Hooks};
 use super::inner::{Flavor, Inner};
@@ -1455,6 +1456,7 @@ impl Builder {
 
     #[track_caller]
     fn build_handle(&mut self, is_local: bool) -> io::Result<Handle> {
+        fence::prepare_if_alone();
         if self.lints.stack_samples {
             stack_sample::enable()?;
         }

@@ -28,6 +28,7 @@ mod current_thread;
 mod dispatcher_threads;
 pub mod dump;
 mod engine;
+mod fence;
 pub(crate) mod global;
 mod handle;
 mod hooks;

@@ -27,6 +27,7 @@ use super::backend::IoBackend;
 use super::block_on_parker::BlockOnParker;
 use super::clock::{self, Clock};
 use super::context;
+use super::fence;
 use super::handle::Handle;
 use super::hooks::{Hooks, call};
 use super::inner::Inner;
@@ -322,6 +323,7 @@ impl RealWorld {
 
     /// Starts a thread for a monitor.
     pub(super) fn start_monitor(&self, monitor: Monitor) -> io::Result<()> {
+        fence::prepare_in_background();
         let handle = self.runtime()?;
         let thread = thread::Builder::new().name("blitzen-monitor".into());
         let thread = affinity::spawn_unbound(thread, move || {
