@@ -49,12 +49,12 @@ use windows_sys::Win32::Foundation::{ERROR_BAD_PIPE, ERROR_PIPE_LISTENING};
 use windows_sys::Win32::System::IO::CancelIoEx;
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
-use super::slots::{MAX_NUMBERS, NUMBER_BITS};
+use super::slots::{MAX_GENERATION, MAX_NUMBERS, NUMBER_BITS};
 use super::{Poller, Turn, TurnedBy, Waker, pipe_reaper};
 use crate::Ready;
 
-/// The highest number of a pipe. mio's tokens of pipes have a bit less than other tokens.
-const MAX_ID: usize = usize::MAX >> NUMBER_BITS >> 1;
+/// The highest number of a pipe: a token has it in place of a generation.
+const MAX_ID: usize = MAX_GENERATION;
 
 /// How often closing a pipe polls. A wait for a client ends in the first poll, mio has answered after
 /// the third at the latest, and the read that is cancelled then ends in the fourth. An operation that
