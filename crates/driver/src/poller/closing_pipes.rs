@@ -297,8 +297,11 @@ fn is_error(error: &io::Error, code: u32) -> bool {
 impl Poller {
     /// Closes a named pipe that is registered with this poller. Its read is cancelled, and so is its
     /// wait for a client if `may_connect` says that there may be one. A write that is under way is
-    /// completed first, unless `may_connect` is wrongly true and the pipe may not be read. Usually the pipe is closed when this returns. Otherwise it is closed once
-    /// Windows has finished, even if nobody turns this poller.
+    /// completed first, unless `may_connect` is wrongly true and the pipe may not be read.
+    ///
+    /// Usually the pipe is closed when this returns. Otherwise it is closed once Windows has finished,
+    /// even if nobody turns this poller. Events of other sources may be taken in, but their wakers are
+    /// called by the next turn of the poller, not by this.
     ///
     /// ```no_run
     /// # use std::sync::Arc;
@@ -349,8 +352,10 @@ impl Poller {
 
     /// Turns the poller if nobody else does, and pipes are being closed. Returns how many are left.
     pub(super) fn reap_pipes(&self) -> io::Result<usize> {
-        if self.closing_pipes() > 0 {
-            self.try_turn()?;
+        if self.closing_pipes() > 0
+            && let Some(turn) = self.turn.try_lock()
+        {
+            self.run(turn, TurnedBy::PipeCloser)?;
         }
         Ok(self.closing_pipes())
     }
@@ -360,7 +365,7 @@ impl Poller {
         loop {
             let turn = self.lock_turn();
             let polls = !turn.events.are_left();
-            self.run(turn, TurnedBy::Other)?;
+            self.run(turn, TurnedBy::PipeCloser)?;
             if polls {
                 return Ok(());
             }
