@@ -52,6 +52,7 @@ use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 use super::slots::{MAX_GENERATION, MAX_NUMBERS, NUMBER_BITS};
 use super::{Poller, Turn, TurnedBy, Waker, pipe_reaper};
 use crate::Ready;
+use crate::wake_list::contain_panic;
 
 /// The highest number of a pipe: a token has it in place of a generation.
 const MAX_ID: usize = MAX_GENERATION;
@@ -324,9 +325,14 @@ impl Poller {
             return;
         };
         for _ in 0..POLLS_OF_CLOSE {
-            // An error is one of the port itself: the owner's next turn returns it.
-            if self.poll().is_err() || !self.is_closing(id) {
+            let mut has_polled = false;
+            // mio panics after some errors, and this may run in a destructor.
+            contain_panic(|| has_polled = self.poll().is_ok());
+            if !self.is_closing(id) {
                 return;
+            }
+            if !has_polled {
+                break;
             }
         }
         pipe_reaper::watch(self);
@@ -355,7 +361,7 @@ impl Poller {
         if self.closing_pipes() > 0
             && let Some(turn) = self.turn.try_lock()
         {
-            self.run(turn, TurnedBy::PipeCloser)?;
+            self.run_for_pipes(turn)?;
         }
         Ok(self.closing_pipes())
     }
@@ -365,10 +371,61 @@ impl Poller {
         loop {
             let turn = self.lock_turn();
             let polls = !turn.events.are_left();
-            self.run(turn, TurnedBy::PipeCloser)?;
+            self.run_for_pipes(turn)?;
             if polls {
                 return Ok(());
             }
+        }
+    }
+
+    /// A turn that calls no wakers (P4 of `poller/mod.rs`).
+    fn run_for_pipes(&self, turn: MutexGuard<'_, Turn>) -> io::Result<()> {
+        #[cfg(test)]
+        fault::strike(self)?;
+        self.run(turn, TurnedBy::PipeCloser).map(drop)
+    }
+}
+
+/// What tests make of the next turns for pipes.
+#[cfg(test)]
+pub(super) mod fault {
+    use std::collections::VecDeque;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Fault {
+        Error,
+        Panic,
+    }
+
+    /// The faults to come, each with the address of its poller.
+    static FAULTS: Mutex<VecDeque<(usize, Fault)>> = Mutex::new(VecDeque::new());
+
+    fn address(poller: &Poller) -> usize {
+        ptr::from_ref(poller).addr()
+    }
+
+    pub(crate) fn add(poller: &Poller, faults: &[Fault]) {
+        let faults = faults.iter().map(|&fault| (address(poller), fault));
+        FAULTS.lock().unwrap().extend(faults);
+    }
+
+    pub(crate) fn is_left(poller: &Poller) -> bool {
+        let is_of = |&(of, _): &(usize, Fault)| of == address(poller);
+        FAULTS.lock().unwrap().iter().any(is_of)
+    }
+
+    pub(super) fn strike(poller: &Poller) -> io::Result<()> {
+        let mut faults = FAULTS.lock().unwrap();
+        let next = faults.iter().position(|&(of, _)| of == address(poller));
+        let fault = next.and_then(|index| faults.remove(index));
+        drop(faults);
+        match fault {
+            None => Ok(()),
+            Some((_, Fault::Error)) => Err(io::ErrorKind::Other.into()),
+            Some((_, Fault::Panic)) => panic!("as the test asked"),
         }
     }
 }
