@@ -375,7 +375,7 @@ fn copy_other_files(from: &Path, to: &Path) -> Outcome {
     Ok(())
 }
 
-/// Makes the orderings of one file weakenable, up to its tests.
+/// Makes the orderings of one file weakenable, but for those of its tests.
 fn weaken(text: &str, file: &str, has_models: bool, sites: &mut Vec<Site>) -> String {
     if file.ends_with("model.rs") {
         return text.to_owned();
