@@ -97,13 +97,13 @@ const STEPS: &[Step] = &[
     Step {
         name: "cross",
         ci: Ci::Always,
-        about: "type-checks the library and its features for macOS, Windows and i686",
+        about: "type-checks the library and its features for macOS, Windows and i686, and that a target\n                 without 64-bit atomics is refused",
         run: cross::some,
     },
     Step {
         name: "cross-more",
         ci: Ci::Full,
-        about: "type-checks the library for FreeBSD, NetBSD, OpenBSD, illumos, musl, Android, armv7 and\n                 riscv64",
+        about: "type-checks the library for macOS on ARM, FreeBSD, NetBSD, OpenBSD, illumos, musl, Android,\n                 armv7 and riscv64",
         run: cross::others,
     },
     Step {

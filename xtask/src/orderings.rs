@@ -375,7 +375,7 @@ fn copy_other_files(from: &Path, to: &Path) -> Outcome {
     Ok(())
 }
 
-/// Makes the orderings of one file weakenable, up to its tests.
+/// Makes the orderings of one file weakenable, but for those of its tests.
 fn weaken(text: &str, file: &str, has_models: bool, sites: &mut Vec<Site>) -> String {
     if file.ends_with("model.rs") {
         return text.to_owned();
@@ -420,15 +420,41 @@ fn weaken(text: &str, file: &str, has_models: bool, sites: &mut Vec<Site>) -> St
 
 /// The lines, and whether they are code that may be weakened: no import, no comment and no test.
 fn marked_lines(text: &str) -> impl Iterator<Item = (&str, bool)> {
-    let (mut in_use, mut in_tests) = (false, false);
+    let (mut in_use, mut place) = (false, Place::Code);
     text.lines().map(move |line| {
         let code = line.trim_start();
-        in_tests |= line.starts_with("#[cfg(all(test") || line.starts_with("#[cfg(test");
+        if line.starts_with("#[cfg(all(test") || line.starts_with("#[cfg(test") {
+            place = Place::TestHead;
+        }
         in_use |= code.starts_with("use ") || code.starts_with("pub use ");
-        let is_code = !in_tests && !in_use && !code.starts_with("//");
+        let is_code = place == Place::Code && !in_use && !code.starts_with("//");
         in_use &= !code.contains(';');
+        place = place.after(line);
         (line, is_code)
     })
+}
+
+/// Where a line is: in code, or in an item of a file that only tests have. Such an item begins at the
+/// left edge, and so does the brace at its end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Code,
+    /// From the attribute to the brace or the semicolon.
+    TestHead,
+    TestBody,
+}
+
+impl Place {
+    fn after(self, line: &str) -> Self {
+        let is_no_code = line.starts_with("//") || line.starts_with("#[");
+        match self {
+            Self::TestHead if is_no_code => self,
+            Self::TestHead if line.ends_with('{') => Self::TestBody,
+            Self::TestHead if line.ends_with([';', '}']) => Self::Code,
+            Self::TestBody if line.starts_with('}') => Self::Code,
+            place => place,
+        }
+    }
 }
 
 /// The code of a line, without the comment at its end.
@@ -774,6 +800,48 @@ mod tests { x.load(Acquire) }
         ];
         let in_push = orderings.map(|ordering| ("push", ordering));
         assert_eq!(found, in_push);
+    }
+
+    #[test]
+    fn what_follows_the_items_of_tests_is_code() {
+        let text = "\
+#[cfg(all(test, blitzen_loom))]
+mod model;
+a.load(Acquire);
+#[cfg(test)]
+/// With a comment;
+#[allow(unused)]
+pub(crate) fn first(
+    x: X,
+) {
+    b.load(Acquire);
+}
+c.load(Acquire);
+#[cfg(test)]
+mod empty {}
+d.load(Acquire);
+#[cfg(test)]
+static E: E =
+    E::new(Acquire);
+f.load(Acquire);
+#[cfg(test)]
+mod tests {
+    fn g() {
+        g.load(Acquire);
+    }
+}
+";
+        let code = |text| {
+            let lines = marked_lines(text).filter(|(_, is_code)| *is_code);
+            let lines: Vec<&str> = lines.map(|(line, _)| line).collect();
+            lines.join(" ")
+        };
+        let expected = "a.load(Acquire); c.load(Acquire); d.load(Acquire); f.load(Acquire);";
+        assert_eq!(code(text), expected);
+        assert_eq!(
+            code("#[cfg(test)]\n#[path = \"a.rs\"]\nmod a;\nb();"),
+            "b();"
+        );
     }
 
     #[test]

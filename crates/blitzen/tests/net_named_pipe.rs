@@ -9,8 +9,8 @@ use std::io::{Read, Write};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Barrier};
-use std::task::Poll;
+use std::sync::{Arc, Barrier, Mutex};
+use std::task::{Context, Poll, Wake};
 use std::thread;
 use std::time::Duration;
 
@@ -322,4 +322,45 @@ fn a_client_may_be_dropped_like_a_server() {
         runtime.block_on(limited).expect("no end in time").unwrap();
         assert_eq!(bytes.len(), if is_written { MUCH } else { 0 });
     }
+}
+
+/// A waker that takes a lock, which nobody should have then.
+#[derive(Default)]
+struct Locker {
+    lock: Mutex<()>,
+    free: AtomicUsize,
+    taken: AtomicUsize,
+}
+
+impl Wake for Locker {
+    fn wake(self: Arc<Self>) {
+        let count = match self.lock.try_lock() {
+            Ok(_) => &self.free,
+            Err(_) => &self.taken,
+        };
+        count.fetch_add(1, Relaxed);
+    }
+}
+
+#[test]
+fn a_waker_may_take_a_lock_that_a_thread_has_while_it_drops_a_pipe() {
+    current_thread().block_on(async {
+        let (dropped, _client) = pair().await;
+        let (other, _other_client) = pair().await;
+        let mut is_writable = pin!(other.writable());
+        let locker = Arc::new(Locker::default());
+        let waker = locker.clone().into();
+        let polled = is_writable.as_mut().poll(&mut Context::from_waker(&waker));
+        assert!(polled.is_pending());
+        // Taken in while the pipe is closed, by this thread: nobody else turns.
+        let locked = locker.lock.lock();
+        drop(dropped);
+        drop(locked);
+        assert_eq!(locker.taken.load(Relaxed), 0);
+        while locker.free.load(Relaxed) == 0 {
+            blitzen::task::yield_now().await;
+        }
+        assert_eq!(locker.taken.load(Relaxed), 0);
+        is_writable.await.unwrap();
+    });
 }

@@ -48,7 +48,6 @@ impl WakeList {
     }
 
     /// The number of wakers, which bounds a turn of a ring.
-    #[cfg(blitzen_ring)]
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

@@ -8,8 +8,10 @@ mod common;
 use std::fs::File;
 use std::io::{ErrorKind, Read, Write};
 use std::os::windows::io::{AsRawHandle, FromRawHandle};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Wake};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use blitzen_driver::{Interest, Poller, Ready, Registration};
@@ -376,4 +378,105 @@ fn an_owner_that_waits_sees_the_late_end_of_a_cancelled_wait() {
         let _ = sender.send(());
     });
     ended.recv_timeout(FOREVER).expect("the owner waits on");
+}
+
+/// The threads that have called a waker.
+#[derive(Default)]
+struct Callers(Mutex<Vec<ThreadId>>);
+
+impl Wake for Callers {
+    fn wake(self: Arc<Self>) {
+        self.0.lock().unwrap().push(std::thread::current().id());
+    }
+}
+
+impl Callers {
+    /// Waits for room to write.
+    fn waiting_for(registration: &Registration) -> Arc<Self> {
+        let callers = Arc::new(Self::default());
+        let waker = callers.clone().into();
+        let ready = registration.poll_write_ready(&mut Context::from_waker(&waker));
+        assert!(ready.is_pending());
+        callers
+    }
+
+    fn get(&self) -> Vec<ThreadId> {
+        self.0.lock().unwrap().clone()
+    }
+}
+
+fn is_writable(registration: &Registration) -> bool {
+    let ready = registration.ready_now(Interest::WRITABLE).ready();
+    ready.is_writable()
+}
+
+/// The next turn calls the waker that was left, and does not wait for events before.
+fn expect_wake_in_next_turn(poller: &Arc<Poller>, callers: &Callers) {
+    assert_eq!(callers.get(), []);
+    let (sender, ended) = std::sync::mpsc::channel();
+    let owner = std::thread::spawn({
+        let poller = poller.clone();
+        move || sender.send(poller.turn(None))
+    });
+    let found = ended.recv_timeout(FOREVER).expect("the turn waits");
+    assert_ne!(found.unwrap(), 0);
+    assert_eq!(callers.get(), [owner.thread().id()]);
+}
+
+#[test]
+fn closing_a_pipe_calls_no_waker_and_the_next_turn_does() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (pipe, registration, client) = pair(&poller);
+    let other = pair(&poller); // the event that it is writable is in the queue
+    let callers = Callers::waiting_for(&other.1);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    assert!(is_writable(&other.1), "the event was taken in");
+    expect_wake_in_next_turn(&poller, &callers);
+    assert_eq!(read_to_end(client), 0);
+}
+
+#[test]
+fn wakers_that_are_left_are_called_by_a_thread_that_serves_the_owner() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (pipe, registration, _client) = pair(&poller);
+    let other = pair(&poller);
+    let callers = Callers::waiting_for(&other.1);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    assert_eq!(callers.get(), []);
+    assert_ne!(poller.try_turn().unwrap(), 0);
+    assert_eq!(callers.get(), [std::thread::current().id()]);
+    poller.turn(NOW).unwrap();
+    assert_eq!(callers.get().len(), 1, "once");
+}
+
+#[test]
+fn wakers_that_are_left_are_called_by_the_shutdown() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (pipe, registration, _client) = pair(&poller);
+    let other = pair(&poller);
+    let callers = Callers::waiting_for(&other.1);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    assert_eq!(callers.get(), []);
+    poller.shutdown();
+    assert_eq!(callers.get(), [std::thread::current().id()]);
+}
+
+#[test]
+fn the_thread_that_closes_pipes_of_a_poller_that_nobody_turns_calls_no_waker() {
+    let poller = Arc::new(Poller::new(64).unwrap());
+    let (mut pipe, registration, client) = pair(&poller);
+    assert_eq!(pipe.write(&[7; MUCH]).unwrap(), MUCH);
+    drop(registration);
+    poller.close_pipe(pipe, false);
+    let other = pair(&poller);
+    let callers = Callers::waiting_for(&other.1);
+    until("nobody turns", || is_writable(&other.1));
+    // The turn that has taken in the event ends before the next one begins.
+    let turns = poller.counts().turns;
+    until("nobody turns again", || poller.counts().turns > turns + 1);
+    expect_wake_in_next_turn(&poller, &callers);
+    assert_eq!(read_to_end(client), MUCH);
 }

@@ -19,7 +19,7 @@ pub(crate) use platform::Platform;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -47,6 +47,9 @@ const LIMITS: Limits = Limits {
     together: Duration::from_secs(300),
     alone: Duration::from_secs(120),
 };
+
+/// How many lines of what cargo has said are shown if it fails.
+const END_LINES: usize = 20;
 
 struct Options {
     platforms: Vec<&'static Platform>,
@@ -202,8 +205,8 @@ fn build_all(platform: &'static Platform, options: &Options) -> Outcome<String> 
     platform.prepare()?;
     let built = build(platform, &options.which)?;
     let mut complaints = String::new();
-    for (target, why) in built.errors {
-        complaints += &format!("{}: {target} does not compile: {why}\n", platform.name);
+    for failure in built.failures {
+        complaints += &format!("{}: {failure}\n", platform.name);
     }
     if options.published {
         conformance::build_on_platform(platform)?;
@@ -219,11 +222,11 @@ fn run_on(platform: &'static Platform, options: &Options) -> Outcome<Results> {
     let verdicts = run_all(platform, &built.programs, &gaps, &journal)?;
 
     let mut complaints = Vec::new();
-    let mut own = OwnCounts::default();
-    for (target, why) in &built.errors {
-        own.failed += 1;
-        complaints.push(format!("{target} does not compile: {why}"));
-    }
+    let mut own = OwnCounts {
+        failed: built.failures.len(),
+        ..OwnCounts::default()
+    };
+    complaints.extend(built.failures);
     let mut failed = BTreeSet::new();
     for (test, verdict) in &verdicts {
         match verdict {
@@ -284,13 +287,17 @@ struct Program {
     executable: PathBuf,
     /// The folder in which cargo would run it.
     dir: PathBuf,
+    source: PathBuf,
     is_example: bool,
+    /// Whether it has the tests in the sources of a package.
+    is_unit_test: bool,
 }
 
 struct Built {
     programs: Vec<Program>,
-    /// The targets that do not compile, with the first line of the compiler's message.
-    errors: BTreeMap<String, String>,
+    /// What has failed: each target that does not compile, with the first line of the compiler's
+    /// message, or else cargo itself.
+    failures: Vec<String>,
 }
 
 /// Builds tests and examples of the library crates.
@@ -304,57 +311,106 @@ fn build(platform: &Platform, which: &Which) -> Outcome<Built> {
     for package in sh::library_packages()? {
         command.args(["-p", &package.name]);
     }
-    // The exit status says only that something does not compile; the messages say what.
     let output = command.output().context("cargo build")?;
-    let mut built = Built {
-        programs: Vec::new(),
-        errors: BTreeMap::new(),
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let said = CargoOutput {
+        status: output.status,
+        stdout: text(&output.stdout),
+        stderr: text(&output.stderr),
     };
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
-        let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
+    let mut built = said.judge(platform.triple.is_some())?;
+    if matches!(which, Which::NoSockets) {
+        built.programs = without_sockets(built.programs)?;
+    }
+    Ok(built)
+}
+
+/// The programs that wait for no sockets. No unit test does on Windows.
+fn without_sockets(programs: Vec<Program>) -> Outcome<Vec<Program>> {
+    let mut without = Vec::new();
+    for program in programs {
+        if program.is_unit_test || !uses_sockets(&program.source)? {
+            without.push(program);
+        }
+    }
+    Ok(without)
+}
+
+/// What `cargo build --message-format=json` has left behind.
+struct CargoOutput {
+    status: ExitStatus,
+    stdout: String,
+    stderr: String,
+}
+
+impl CargoOutput {
+    /// What was built and what was not. `is_cross`: for another machine than this one.
+    fn judge(&self, is_cross: bool) -> Outcome<Built> {
+        let mut programs = Vec::new();
+        let mut errors: BTreeMap<String, String> = BTreeMap::new();
+        for line in self.stdout.lines() {
+            let message: Value = serde_json::from_str(line).context("reading cargo's messages")?;
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            if message["message"]["level"] == "error" {
+                let rendered = text(&message["message"]["rendered"]);
+                println!("{rendered}");
+                let first = rendered.lines().next().unwrap_or("error").to_owned();
+                let target = text(&message["target"]["name"]);
+                errors.entry(target).or_insert(first);
+            } else {
+                programs.extend(Program::of(&message, is_cross));
+            }
+        }
+        let mut failures: Vec<String> = errors
+            .into_iter()
+            .map(|(target, why)| format!("{target} does not compile: {why}"))
+            .collect();
+        // There is no message of the compiler if it was killed, if there is no linker, or if a build
+        // script has failed.
+        if failures.is_empty() && !self.status.success() {
+            failures.push(format!("cargo build {}: {}", self.status, self.end()));
+        }
+        if programs.is_empty() {
+            return Err(format!("nothing was built:\n{}", self.stderr).into());
+        }
+        programs.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(Built { programs, failures })
+    }
+
+    /// The last lines of what cargo has said.
+    fn end(&self) -> String {
+        let lines: Vec<&str> = self.stderr.trim_end().lines().collect();
+        lines[lines.len().saturating_sub(END_LINES)..].join("\n")
+    }
+}
+
+impl Program {
+    /// The program of which cargo says that it was built, if it does.
+    fn of(message: &Value, is_cross: bool) -> Option<Self> {
+        let executable = PathBuf::from(message["executable"].as_str()?);
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let target = text(&message["target"]["name"]);
+        let kind = text(&message["target"]["kind"][0]);
+        if kind == "proc-macro" && is_cross {
+            return None; // it is for the compiler, on this machine
+        }
         let manifest = PathBuf::from(text(&message["manifest_path"]));
         let dir = manifest.parent().map(PathBuf::from).unwrap_or_default();
-        if message["message"]["level"] == "error" {
-            let rendered = text(&message["message"]["rendered"]);
-            println!("{rendered}");
-            let first = rendered.lines().next().unwrap_or("error").to_owned();
-            built.errors.entry(target).or_insert(first);
-            continue;
-        }
-        let Some(executable) = message["executable"].as_str() else {
-            continue;
-        };
         let package = dir.file_name().unwrap_or_default().to_string_lossy();
-        let source = PathBuf::from(text(&message["target"]["src_path"]));
-        let kind = text(&message["target"]["kind"][0]);
-        // No unit test waits for a socket on Windows.
-        let may_wait = kind == "test" || kind == "example";
-        if matches!(which, Which::NoSockets) && may_wait && uses_sockets(&source)? {
-            continue;
-        }
-        if kind == "proc-macro" && platform.triple.is_some() {
-            continue; // it is for the compiler, on this machine
-        }
         let name = match kind.as_str() {
             "example" => format!("example/{target}"),
             "test" => format!("{package}/{target}"),
             _ => package.into_owned(),
         };
-        built.programs.push(Program {
+        Some(Self {
             name,
-            executable: executable.into(),
+            executable,
             dir,
+            source: PathBuf::from(text(&message["target"]["src_path"])),
             is_example: kind == "example",
-        });
+            is_unit_test: kind != "example" && kind != "test",
+        })
     }
-    if built.programs.is_empty() {
-        let said = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("nothing was built:\n{said}").into());
-    }
-    built.programs.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(built)
 }
 
 /// Whether a test file or an example waits for sockets, by its text.
@@ -427,6 +483,8 @@ fn run_all(
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
     use super::*;
     use crate::conformance::SuiteCounts;
 
@@ -443,6 +501,57 @@ mod tests {
         assert!(!uses("crates/blitzen/tests/engine_panics.rs"));
         assert!(!uses("crates/blitzen/tests/net_named_pipe.rs"));
         assert!(!uses("crates/sync/tests/lock_order.rs"));
+    }
+
+    /// A build that has made one program, and has also said `stdout`.
+    fn judge(code: i32, stdout: &str, stderr: &str) -> Built {
+        let artifact = r#"{"reason":"compiler-artifact","manifest_path":"/x/crates/io/Cargo.toml",
+            "target":{"name":"copy","kind":["test"],"src_path":"/x/crates/io/tests/copy.rs"},
+            "executable":"/x/target/copy-1"}"#;
+        let said = CargoOutput {
+            status: ExitStatus::from_raw(code << 8),
+            stdout: artifact.replace('\n', "") + "\n" + stdout,
+            stderr: stderr.to_owned(),
+        };
+        said.judge(true).unwrap()
+    }
+
+    #[test]
+    fn a_build_that_fails_without_a_message_of_the_compiler_has_failed() {
+        let built = judge(0, "", "warning: unused\n");
+        assert_eq!(built.failures, [""; 0]);
+        assert_eq!(built.programs.len(), 1);
+        assert_eq!(built.programs[0].name, "io/copy");
+        assert!(!built.programs[0].is_unit_test);
+
+        let stderr = format!("{}error: linker `cc` not found\n", "Compiling\n".repeat(99));
+        let built = judge(101, "", &stderr);
+        assert_eq!(built.programs.len(), 1);
+        let [failure] = &built.failures[..] else {
+            panic!("{:?}", built.failures)
+        };
+        assert!(failure.contains("exit status: 101"), "{failure}");
+        assert!(
+            failure.ends_with("error: linker `cc` not found"),
+            "{failure}"
+        );
+        assert_eq!(failure.lines().count(), END_LINES);
+    }
+
+    #[test]
+    fn each_target_that_does_not_compile_is_one_failure() {
+        let error = |target: &str, what: &str| {
+            format!(
+                r#"{{"reason":"compiler-message","target":{{"name":"{target}"}},"message":{{"level":"error","rendered":"error: {what}\nmore"}}}}"#
+            ) + "\n"
+        };
+        let said = error("udp", "one") + &error("udp", "two") + &error("tcp", "three");
+        let built = judge(101, &said, "error: could not compile\n");
+        let expected = [
+            "tcp does not compile: error: three",
+            "udp does not compile: error: one",
+        ];
+        assert_eq!(built.failures, expected);
     }
 
     #[test]

@@ -45,16 +45,21 @@ use blitzen_util::shim::atomic::Ordering::Relaxed;
 use mio::event::Source;
 use mio::windows::NamedPipe;
 use mio::{Interest, Registry, Token};
+use windows_sys::Wdk::Storage::FileSystem::{
+    FILE_PIPE_LISTENING_STATE, FILE_PIPE_LOCAL_INFORMATION, FilePipeLocalInformation,
+    NtQueryInformationFile,
+};
 use windows_sys::Win32::Foundation::{ERROR_BAD_PIPE, ERROR_PIPE_LISTENING};
-use windows_sys::Win32::System::IO::CancelIoEx;
+use windows_sys::Win32::System::IO::{CancelIoEx, IO_STATUS_BLOCK};
 use windows_sys::Win32::System::Pipes::PeekNamedPipe;
 
-use super::slots::{MAX_NUMBERS, NUMBER_BITS};
+use super::slots::{MAX_GENERATION, MAX_NUMBERS, NUMBER_BITS};
 use super::{Poller, Turn, TurnedBy, Waker, pipe_reaper};
 use crate::Ready;
+use crate::wake_list::contain_panic;
 
-/// The highest number of a pipe. mio's tokens of pipes have a bit less than other tokens.
-const MAX_ID: usize = usize::MAX >> NUMBER_BITS >> 1;
+/// The highest number of a pipe: a token has it in place of a generation.
+const MAX_ID: usize = MAX_GENERATION;
 
 /// How often closing a pipe polls. A wait for a client ends in the first poll, mio has answered after
 /// the third at the latest, and the read that is cancelled then ends in the fourth. An operation that
@@ -225,7 +230,7 @@ impl Closing {
 
     /// Asks mio about a pipe that does not wait for a client (C1).
     fn ask(mut pipe: NamedPipe, registry: &Registry, id: usize) -> Self {
-        if has_no_peer(&pipe) && is_listening(&pipe.disconnect()) {
+        if is_listening(&pipe) {
             return Self::Closed; // nothing is under way
         }
         let both = Interest::READABLE | Interest::WRITABLE;
@@ -279,15 +284,48 @@ fn peek(pipe: &NamedPipe) -> io::Result<()> {
     }
 }
 
+/// Whether the pipe may be read, and is a server's which its first client may open.
+fn is_listening(pipe: &NamedPipe) -> bool {
+    let state = state(pipe);
+    #[cfg(test)]
+    fault::let_client_come();
+    match state {
+        Some(state) => state == FILE_PIPE_LISTENING_STATE,
+        None => has_no_peer(pipe) && refuses_to_disconnect(pipe),
+    }
+}
+
+/// The state of the pipe, unless the handle may only be written, or lacks the right to read attributes.
+/// No function of the Windows API returns it, and finds out without any effect on a client that comes
+/// meanwhile.
+fn state(pipe: &NamedPipe) -> Option<u32> {
+    let mut pipe_information = FILE_PIPE_LOCAL_INFORMATION::default();
+    let mut status = IO_STATUS_BLOCK::default();
+    // SAFETY: the handle is open. Both structures outlive the call, which does not return before it
+    // has written them, and the length is that of the first.
+    let result = unsafe {
+        NtQueryInformationFile(
+            pipe.as_raw_handle(),
+            &mut status,
+            (&raw mut pipe_information).cast(),
+            size_of::<FILE_PIPE_LOCAL_INFORMATION>() as u32,
+            FilePipeLocalInformation,
+        )
+    };
+    (result == 0).then_some(pipe_information.NamedPipeState)
+}
+
 /// Whether the pipe is a server's which waits for its first client, or has disconnected one.
 fn has_no_peer(pipe: &NamedPipe) -> bool {
     peek(pipe).is_err_and(|error| is_error(&error, ERROR_BAD_PIPE))
 }
 
-/// Whether a pipe without a peer could not be disconnected, since it waits for its first client.
-/// Some systems disconnect it: then mio cannot begin a read, and reports that.
-fn is_listening(disconnected: &io::Result<()>) -> bool {
-    matches!(disconnected, Err(error) if is_error(error, ERROR_PIPE_LISTENING))
+/// Whether a pipe that had no peer cannot be disconnected, since it waits for its first client. A
+/// client that has just come is disconnected. Some systems disconnect a pipe that waits: then mio
+/// cannot begin a read, and reports that.
+fn refuses_to_disconnect(pipe: &NamedPipe) -> bool {
+    let disconnected = pipe.disconnect();
+    disconnected.is_err_and(|error| is_error(&error, ERROR_PIPE_LISTENING))
 }
 
 fn is_error(error: &io::Error, code: u32) -> bool {
@@ -297,8 +335,11 @@ fn is_error(error: &io::Error, code: u32) -> bool {
 impl Poller {
     /// Closes a named pipe that is registered with this poller. Its read is cancelled, and so is its
     /// wait for a client if `may_connect` says that there may be one. A write that is under way is
-    /// completed first, unless `may_connect` is wrongly true and the pipe may not be read. Usually the pipe is closed when this returns. Otherwise it is closed once
-    /// Windows has finished, even if nobody turns this poller.
+    /// completed first, unless `may_connect` is wrongly true and the pipe may not be read.
+    ///
+    /// Usually the pipe is closed when this returns. Otherwise it is closed once Windows has finished,
+    /// even if nobody turns this poller. Events of other sources may be taken in, but their wakers are
+    /// called by the next turn of the poller, not by this.
     ///
     /// ```no_run
     /// # use std::sync::Arc;
@@ -321,9 +362,14 @@ impl Poller {
             return;
         };
         for _ in 0..POLLS_OF_CLOSE {
-            // An error is one of the port itself: the owner's next turn returns it.
-            if self.poll().is_err() || !self.is_closing(id) {
+            let mut has_polled = false;
+            // mio panics after some errors, and this may run in a destructor.
+            contain_panic(|| has_polled = self.poll().is_ok());
+            if !self.is_closing(id) {
                 return;
+            }
+            if !has_polled {
+                break;
             }
         }
         pipe_reaper::watch(self);
@@ -349,8 +395,10 @@ impl Poller {
 
     /// Turns the poller if nobody else does, and pipes are being closed. Returns how many are left.
     pub(super) fn reap_pipes(&self) -> io::Result<usize> {
-        if self.closing_pipes() > 0 {
-            self.try_turn()?;
+        if self.closing_pipes() > 0
+            && let Some(turn) = self.turn.try_lock()
+        {
+            self.run_for_pipes(turn)?;
         }
         Ok(self.closing_pipes())
     }
@@ -360,10 +408,162 @@ impl Poller {
         loop {
             let turn = self.lock_turn();
             let polls = !turn.events.are_left();
-            self.run(turn, TurnedBy::Other)?;
+            self.run_for_pipes(turn)?;
             if polls {
                 return Ok(());
             }
+        }
+    }
+
+    /// A turn that calls no wakers (P4 of `poller/mod.rs`).
+    fn run_for_pipes(&self, turn: MutexGuard<'_, Turn>) -> io::Result<()> {
+        #[cfg(test)]
+        fault::strike(self)?;
+        self.run(turn, TurnedBy::PipeCloser).map(drop)
+    }
+}
+
+/// What tests make of the next turns for pipes, and of the moment before a pipe is closed.
+#[cfg(test)]
+pub(super) mod fault {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::fs::File;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[derive(Clone, Copy, Debug)]
+    pub(crate) enum Fault {
+        Error,
+        Panic,
+    }
+
+    /// The faults to come, each with the address of its poller.
+    static FAULTS: Mutex<VecDeque<(usize, Fault)>> = Mutex::new(VecDeque::new());
+
+    fn address(poller: &Poller) -> usize {
+        ptr::from_ref(poller).addr()
+    }
+
+    pub(crate) fn add(poller: &Poller, faults: &[Fault]) {
+        let faults = faults.iter().map(|&fault| (address(poller), fault));
+        FAULTS.lock().unwrap().extend(faults);
+    }
+
+    pub(crate) fn is_left(poller: &Poller) -> bool {
+        let is_of = |&(of, _): &(usize, Fault)| of == address(poller);
+        FAULTS.lock().unwrap().iter().any(is_of)
+    }
+
+    pub(super) fn strike(poller: &Poller) -> io::Result<()> {
+        let mut faults = FAULTS.lock().unwrap();
+        let next = faults.iter().position(|&(of, _)| of == address(poller));
+        let fault = next.and_then(|index| faults.remove(index));
+        drop(faults);
+        match fault {
+            None => Ok(()),
+            Some((_, Fault::Error)) => Err(io::ErrorKind::Other.into()),
+            Some((_, Fault::Panic)) => panic!("as the test asked"),
+        }
+    }
+
+    thread_local! {
+        static LATE_CLIENT: RefCell<LateClient> = const { RefCell::new(LateClient::None) };
+    }
+
+    enum LateClient {
+        None,
+        Awaited(String),
+        Open(File),
+    }
+
+    /// Has a client open the pipe of that name once this thread has seen that the pipe has none.
+    pub(super) fn expect_client(name: &str) {
+        LATE_CLIENT.set(LateClient::Awaited(name.to_owned()));
+    }
+
+    pub(super) fn let_client_come() {
+        if let LateClient::Awaited(name) = LATE_CLIENT.replace(LateClient::None) {
+            let client = File::options().read(true).write(true).open(name).unwrap();
+            LATE_CLIENT.set(LateClient::Open(client));
+        }
+    }
+
+    pub(super) fn late_client() -> File {
+        match LATE_CLIENT.replace(LateClient::None) {
+            LateClient::Open(client) => client,
+            _ => panic!("nobody has looked whether there is a client"),
+        }
+    }
+}
+
+#[cfg(all(test, not(blitzen_loom)))]
+mod tests {
+    use std::os::windows::io::FromRawHandle;
+    use std::time::Instant;
+
+    use windows_sys::Win32::Foundation::DuplicateHandle;
+    use windows_sys::Win32::Storage::FileSystem::{FILE_READ_DATA, FILE_WRITE_DATA, SYNCHRONIZE};
+    use windows_sys::Win32::System::Threading::GetCurrentProcess;
+
+    use super::*;
+
+    fn new_server(purpose: &str) -> (NamedPipe, String) {
+        let name = format!(r"\\.\pipe\blitzen-closing-{}-{purpose}", std::process::id());
+        (NamedPipe::new(&name).unwrap(), name)
+    }
+
+    fn close(poller: &Arc<Poller>, mut pipe: NamedPipe) {
+        let both = crate::Interest::READABLE | crate::Interest::WRITABLE;
+        let registration = poller.register(&mut pipe, both, Ready::EMPTY).unwrap();
+        drop(registration);
+        poller.close_pipe(pipe, false);
+    }
+
+    #[test]
+    fn a_client_that_comes_while_the_pipe_is_closed_reads_the_end() {
+        let poller = Arc::new(Poller::new(16).unwrap());
+        let (pipe, name) = new_server("late");
+        fault::expect_client(&name);
+        close(&poller, pipe);
+        assert_eq!(fault::late_client().read(&mut [0]).unwrap(), 0);
+    }
+
+    /// The same pipe, by a handle that may not read attributes.
+    fn without_attributes(pipe: NamedPipe) -> NamedPipe {
+        let mut duplicate = ptr::null_mut();
+        // SAFETY: the handles are open, and `duplicate` outlives the call.
+        let is_done = unsafe {
+            let process = GetCurrentProcess();
+            let access = FILE_READ_DATA | FILE_WRITE_DATA | SYNCHRONIZE;
+            let from = pipe.as_raw_handle();
+            DuplicateHandle(process, from, process, &mut duplicate, access, 0, 0)
+        };
+        assert_ne!(is_done, 0);
+        // SAFETY: just made, and nobody else's.
+        unsafe { NamedPipe::from_raw_handle(duplicate) }
+    }
+
+    #[test]
+    fn a_pipe_that_may_not_be_asked_for_its_state_is_closed() {
+        let poller = Arc::new(Poller::new(16).unwrap());
+        for has_client in [false, true] {
+            let (pipe, name) = new_server(if has_client { "client" } else { "none" });
+            let pipe = without_attributes(pipe);
+            assert_eq!(state(&pipe), None);
+            let open = || std::fs::File::options().read(true).write(true).open(&name);
+            let client = has_client.then(|| open().unwrap());
+            close(&poller, pipe);
+            let end = Instant::now() + Duration::from_secs(20);
+            while poller.closing_pipes() > 0 {
+                assert!(Instant::now() < end, "something is left");
+                std::thread::yield_now();
+            }
+            if let Some(mut client) = client {
+                assert_eq!(client.read(&mut [0]).unwrap(), 0);
+            }
+            assert!(open().is_err(), "closed");
         }
     }
 }

@@ -17,6 +17,10 @@
 //!     sources, register new ones, or turn this poller.
 //! P3. A turn takes in a bounded number of events. What is left stays in the
 //!     kernel's queue, in front of what was taken, so that nothing starves.
+//! P4. A thread that turns the poller only to close named pipes calls no waker: it may be in a
+//!     destructor, or serve every runtime of the process. It leaves the wakers to the next turn by
+//!     anybody else, which does not wait, or to the shutdown. So they are called when they would be if
+//!     their events were still in the kernel's queue.
 
 mod slots;
 mod turn_waiters;
@@ -110,7 +114,7 @@ struct Limits {
 #[derive(Debug)]
 struct Turn {
     events: Events,
-    /// Empty between turns; kept to reuse its memory.
+    /// Empty between turns, unless wakers are left (P4); kept to reuse its memory.
     wakes: WakeList,
     closing: ClosingPipes,
 }
@@ -157,6 +161,8 @@ pub struct PollerCounts {
 enum TurnedBy {
     Owner,
     Other,
+    /// One that closes named pipes (P4).
+    PipeCloser,
 }
 
 impl Poller {
@@ -463,7 +469,18 @@ impl Poller {
     pub fn shutdown(&self) {
         let mut wakes = WakeList::default();
         self.slots.shut(&mut wakes);
+        let mut left = self.take_left_wakers();
         wakes.wake_all();
+        left.wake_all();
+    }
+
+    /// Returns the wakers that are left (P4). The sources have been shut: a turn that has found wakers
+    /// before has left them when this gets the lock, and a later one finds none.
+    fn take_left_wakers(&self) -> WakeList {
+        match cfg!(windows) {
+            true => std::mem::take(&mut self.lock_turn().wakes),
+            false => WakeList::default(),
+        }
     }
 
     /// Whether [`shutdown`](Self::shutdown) was called.
@@ -530,9 +547,11 @@ impl Poller {
 
     fn wait(&self, turn: &mut Turn, limit: usize, timeout: Option<Duration>) -> io::Result<()> {
         add(&self.counters.turns, 1);
-        let timeout = match !MAY_BE_ENDED || self.turn_waiters.may_wait_for_events() {
-            true => turn.closing.timeout_of_wait(timeout),
-            false => Some(Duration::ZERO),
+        let must_return =
+            MAY_BE_ENDED && !(self.turn_waiters.may_wait_for_events() && turn.wakes.is_empty());
+        let timeout = match must_return {
+            true => Some(Duration::ZERO), // P4, or A1 of `turn_waiters.rs`
+            false => turn.closing.timeout_of_wait(timeout),
         };
         match self.selector.wait(&mut turn.events, limit, timeout) {
             // A signal came: a turn may end early, with no events.
@@ -541,13 +560,16 @@ impl Poller {
         }
     }
 
-    /// Posts the events to their sources, then wakes the tasks that wait (P2).
+    /// Posts the events to their sources, then wakes the tasks that wait (P2). Returns how many events
+    /// have reached a source; each waker that was left (P4) counts as another one, so that a turn that
+    /// wakes somebody never returns 0.
     fn deliver(&self, mut turn: MutexGuard<'_, Turn>, by: TurnedBy) -> usize {
         let Turn {
             events,
             wakes,
             closing,
         } = &mut *turn;
+        let left = if cfg!(windows) { wakes.len() } else { 0 }; // P4
         let (mut reached, mut spurious) = (0, 0);
         let mut was_woken = false;
         for (token, ready) in events.iter() {
@@ -570,29 +592,32 @@ impl Poller {
             closing.advance(self.selector.registry(), &self.waker);
             self.counters.closing.store(closing.count(), Relaxed);
         }
-        if reached + spurious == 0 {
+        if reached + spurious == 0 && left == 0 {
             return 0;
         }
         add(&self.counters.events, reached);
         add(&self.counters.spurious, spurious);
         add(
             &self.counters.served,
-            u64::from(by == TurnedBy::Other && reached > 0),
+            u64::from(by != TurnedBy::Owner && reached > 0),
         );
-        if was_woken && by == TurnedBy::Other && self.park.may_wait_for_waker() {
+        if was_woken && by != TurnedBy::Owner && self.park.may_wait_for_waker() {
             self.wake_selector(); // P1
         }
-        if wakes.is_empty() {
-            return reached as usize;
+        if wakes.is_empty() || by == TurnedBy::PipeCloser {
+            return reached as usize; // P4
         }
         let mut taken = std::mem::take(wakes);
         drop(turn);
         taken.wake_all();
-        // Keeps the memory for the next turn, unless another thread is turning by now.
-        if let Some(mut turn) = self.turn.try_lock() {
+        // Keeps the memory for the next turn, unless another thread is turning by now, or has left
+        // wakers.
+        if let Some(mut turn) = self.turn.try_lock()
+            && turn.wakes.is_empty()
+        {
             turn.wakes = taken;
         }
-        reached as usize
+        reached as usize + left
     }
 }
 

@@ -8,9 +8,10 @@
 //!   number    0…63  64…191        192…
 //! ```
 //!
-//! A token that the kernel hands back is a slot's number and the generation
-//! of the source that was in it. However late an event comes, its slot still
-//! exists, and the generation shows whether the event is for the current source.
+//! A token that the kernel hands back is a slot's number and the generation of
+//! the source that was in it, or the lowest bits of that. However late an event
+//! comes, its slot still exists, and the generation shows whether the event is for
+//! the current source.
 //!
 //! N1. A slot is in the free list, or belongs to one registration.
 //! N2. After `shut` no slot leaves the free list.
@@ -42,13 +43,20 @@ pub(super) const NUMBER_BITS: u32 = match usize::BITS {
 /// All numbers are below this, so that a token is never all ones.
 pub(super) const MAX_NUMBERS: usize = (1 << NUMBER_BITS) - 1;
 
+/// Bits of a token for the generation. On Windows, mio shifts the token of a named pipe to the left by
+/// one and back for some events, which loses the highest bit.
+const GENERATION_BITS: u32 = usize::BITS - NUMBER_BITS - cfg!(windows) as u32;
+
+/// The highest generation that a token can have.
+pub(super) const MAX_GENERATION: usize = usize::MAX >> (usize::BITS - GENERATION_BITS);
+
 /// The token of a source: the kernel returns it with each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SourceToken(pub(super) usize);
 
 impl SourceToken {
     fn new(number: usize, generation: u32) -> Self {
-        Self(number | (generation as usize) << NUMBER_BITS)
+        Self(number | (generation as usize & MAX_GENERATION) << NUMBER_BITS)
     }
 
     fn number(self) -> usize {
@@ -58,7 +66,7 @@ impl SourceToken {
     /// Whether the bits of a generation that fit into a token are those of this
     /// token.
     pub(super) fn is_of(self, generation: u32) -> bool {
-        self.0 >> NUMBER_BITS == (generation as usize) << NUMBER_BITS >> NUMBER_BITS
+        self.0 >> NUMBER_BITS == generation as usize & MAX_GENERATION
     }
 }
 
@@ -212,6 +220,25 @@ mod tests {
         };
         assert!(!post(first));
         assert!(post(second));
+    }
+
+    #[test]
+    fn a_token_has_the_lowest_bits_of_the_generation() {
+        for generation in [0, 1, 7 << 9, 1 << 31, u32::MAX] {
+            let token = SourceToken::new(5, generation);
+            assert_eq!(token.number(), 5);
+            assert!(token.is_of(generation));
+            assert!(!token.is_of(generation ^ 1));
+        }
+    }
+
+    #[cfg(windows)]
+    #[test]
+    fn a_token_of_a_named_pipe_keeps_its_generation_when_mio_shifts_it() {
+        for generation in [1, 1 << 31, u32::MAX] {
+            let SourceToken(token) = SourceToken::new(5, generation);
+            assert!(SourceToken(token << 1 >> 1).is_of(generation));
+        }
     }
 
     #[test]
