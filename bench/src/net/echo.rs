@@ -166,6 +166,9 @@ pub(crate) fn rows() -> Vec<Row> {
             (8_000, 64),
             each_server!(echo_large, serve),
         )
+        .floor("epoll", |probe| {
+            echo_large(probe, &Server::start_bare_epoll())
+        })
         .workers(1)
         .untraced(CLIENT_CALLS)
         .target(OverTokio(1.0))

@@ -22,6 +22,9 @@ pub(crate) fn rows() -> Vec<Row> {
             (20_000, 256),
             each_net!(hyper),
         )
+        .floor("epoll loop", |probe| {
+            ask::<64>(probe, &Server::start_bare_hyper(true));
+        })
         .workers(1)
         .untraced(CLIENT_CALLS)
         .target(OverTokio(1.03))
@@ -32,6 +35,9 @@ pub(crate) fn rows() -> Vec<Row> {
             (20_000, 256),
             each_net!(axum, 64),
         )
+        .floor("epoll loop", |probe| {
+            ask::<64>(probe, &Server::start_bare_axum(true));
+        })
         .workers(1)
         .untraced(CLIENT_CALLS)
         .target(OverTokio(1.1))
@@ -42,6 +48,9 @@ pub(crate) fn rows() -> Vec<Row> {
             (20_000, 1_024),
             each_net!(axum, 512),
         )
+        .floor("epoll loop", |probe| {
+            ask::<512>(probe, &Server::start_bare_axum(true));
+        })
         .workers(1)
         .untraced(CLIENT_CALLS)
         .target(OverTokio(1.15))
@@ -73,7 +82,7 @@ fn talk() -> Talk {
 
 fn hyper<R: Net>(probe: &mut Probe) {
     let server = Server::start::<R, _>(probe.workers(), R::serve_http);
-    measure(probe, Client::connect(server.address, 64, &talk()));
+    ask::<64>(probe, &server);
 }
 
 /// The routes, made once and shared as an axum server shares them.
@@ -85,5 +94,9 @@ pub(super) fn router() -> axum::Router {
 
 fn axum<R: Net, const CONNECTIONS: usize>(probe: &mut Probe) {
     let server = Server::start::<R, _>(probe.workers(), R::serve_axum);
+    ask::<CONNECTIONS>(probe, &server);
+}
+
+fn ask<const CONNECTIONS: usize>(probe: &mut Probe, server: &Server) {
     measure(probe, Client::connect(server.address, CONNECTIONS, &talk()));
 }

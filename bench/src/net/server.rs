@@ -136,16 +136,16 @@ impl Server {
         Server::start_bare(true, |address, stop| bare_epoll::serve_echo(&address, stop))
     }
 
-    /// Starts hyper on nothing but an epoll loop, on any processor.
-    pub(super) fn start_bare_hyper() -> Server {
-        Server::start_bare(false, |address, stop| {
+    /// Starts hyper on nothing but an epoll loop, on the server's processor or on any.
+    pub(super) fn start_bare_hyper(is_pinned: bool) -> Server {
+        Server::start_bare(is_pinned, |address, stop| {
             bare_http::serve_hyper(&address, stop);
         })
     }
 
-    /// Starts axum on nothing but an epoll loop, on any processor.
-    pub(super) fn start_bare_axum() -> Server {
-        Server::start_bare(false, |address, stop| {
+    /// Starts axum on nothing but an epoll loop, on the server's processor or on any.
+    pub(super) fn start_bare_axum(is_pinned: bool) -> Server {
+        Server::start_bare(is_pinned, |address, stop| {
             bare_http::serve_axum(&address, stop);
         })
     }

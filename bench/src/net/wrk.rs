@@ -35,7 +35,7 @@ macro_rules! wrk_row {
         .workers(2)
         .isolated()
         .floor("epoll loop", |probe| {
-            measure(probe, &Server::$bare(), $connections);
+            measure(probe, &Server::$bare(false), $connections);
         })
         .target(OverTokio($target))
         .target_of(COMPLETION, OverTokio($target))
