@@ -65,8 +65,8 @@ const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 /// How a kind of lock is acquired and released.
 ///
 /// # Safety
-/// Between the `lock` of a thread, or its `try_lock` that returns true, and its `unlock` no other
-/// thread's return, and what one has done before its `unlock` is seen by the next one.
+/// One thread has the lock at a time: from the return of its `lock`, or of a `try_lock` that says
+/// true, to its call of `unlock`. It sees what the threads that had it before have done.
 pub unsafe trait RawLock {
     /// Acquires the lock if nobody holds it.
     fn try_lock(&self) -> bool;
@@ -254,7 +254,7 @@ mod chosen {
         value: UnsafeCell<T>,
     }
 
-    // SAFETY: it hands the value from one thread to another, to one at a time.
+    // SAFETY: by the contract of `RawLock` one thread at a time reaches the value.
     unsafe impl<T: Send, R: RawLock + Sync> Sync for LockOf<T, R> {}
     // SAFETY: it owns the value.
     unsafe impl<T: Send, R: Send> Send for LockOf<T, R> {}
