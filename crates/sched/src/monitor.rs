@@ -25,8 +25,8 @@
 //! together with it, at most 32, wait behind it.
 //!
 //! When all workers are parked and have polled nothing since it last saw them so, the monitor parks
-//! without a timeout. If they have polled, they only happen to be parked, and it looks again after a
-//! millisecond, or three if there is one worker: to be unparked whenever one wakes would cost more.
+//! without a timeout. If they have polled, they park now and then only: to be unparked by them each
+//! time would cost more than a look every few milliseconds.
 //!
 //! Where the system refuses a thread for the monitor, or for one of the workers,
 //! no worker sleeps without a timeout. They wake every few milliseconds and look
@@ -383,8 +383,6 @@ impl Monitor {
                     state.park(Need::Nothing, need);
                     idle_looks = 0;
                 }
-                // Not to be unparked whenever one of them wakes for a moment.
-                false if scheduler.workers() > 1 => drop(state.parker.park_timeout(PERIOD)),
                 false => state.park(Need::Seldom, need),
             }
         }
