@@ -351,7 +351,7 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
     let middle = |ratio: Option<Ratio>| ratio.map(|ratio| ratio.median);
     let note = |name: &str| own.note(name);
     // Nothing can be asked for beyond what the floor reaches.
-    let over_tokio = |ratio: &dyn Fn(&Standing) -> Option<Ratio>, bound: f64| {
+    let over = |rival: &str, ratio: &dyn Fn(&Standing) -> Option<Ratio>, bound: f64| {
         let floors = outcome.standings.iter();
         let reached = floors
             .filter(|standing| standing.role == Role::Floor)
@@ -359,17 +359,17 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
             .max_by(f64::total_cmp);
         let limit = reached.map_or(bound, |reached| bound.min(LEVEL_WITH_FLOOR * reached));
         let aim = match limit < bound {
-            true => format!("≥ {bound} × Tokio, floor: {limit:.2}"),
-            false => format!("≥ {bound} × Tokio"),
+            true => format!("≥ {bound} × {rival}, floor: {limit:.2}"),
+            false => format!("≥ {bound} × {rival}"),
         };
         (aim, middle(ratio(own)).map(|value| (value, value >= limit)))
     };
     let at_least = |value: Option<f64>, bound: f64| Some((value?, value? >= bound));
     let at_most = |value: Option<f64>, bound: f64| Some((value?, value? <= bound));
     let (aim, judged) = match goal.target {
-        Target::OverTokio(bound) => over_tokio(&|standing| standing.over_tokio, bound),
+        Target::OverTokio(bound) => over("Tokio", &|standing| standing.over_tokio, bound),
         Target::CpuOverTokio(bound) => {
-            let (aim, judged) = over_tokio(&|standing| standing.cpu_over_tokio, bound);
+            let (aim, judged) = over("Tokio", &|standing| standing.cpu_over_tokio, bound);
             (format!("CPU {aim}"), judged)
         }
         Target::CpuTimesPlain(bound) => (
@@ -381,17 +381,16 @@ fn judge(goal: &Goal, outcome: &Outcome) -> Option<Verdict> {
             at_most(own.cpu_above_plain_ns, bound),
         ),
         Target::NoteOverTokio(name, bound) => {
-            let (aim, judged) = over_tokio(&|standing| standing.note(name)?.over_tokio, bound);
+            let (aim, judged) = over("Tokio", &|standing| standing.note(name)?.over_tokio, bound);
             (format!("{name} {aim}"), judged)
         }
         Target::NoteAtMost(name, bound) => (
             format!("{name} ≤ {}", report::show_ns(bound)),
             at_most(note(name).map(|note| note.median_ns), bound),
         ),
-        Target::OverBestPeer(bound) => (
-            format!("≥ {bound} × best peer"),
-            at_least(middle(own.over_best_peer), bound),
-        ),
+        Target::OverBestPeer(bound) => {
+            over("best peer", &|standing| standing.over_best_peer, bound)
+        }
         Target::TimesFloor(bound) => (
             format!("≤ {bound} × floor"),
             at_most(own.over_floor.map(|ahead| 1.0 / ahead.median), bound),
