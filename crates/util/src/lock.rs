@@ -15,8 +15,8 @@
 //!     afterwards, to wake another. So the next holder may free the lock
 //!     ([`MAY_BE_FREED_BY_NEXT_HOLDER`]).
 //!
-//! An [`AsymmetricLock`] counts those who wait in a second word, and is released by a plain store.
-//! Where the light fence is free, that takes a third of an exchange; elsewhere it takes about as long:
+//! On Linux an [`AsymmetricLock`] counts those who wait in a second word, and is released by a plain
+//! store. If the light fence is free, that takes a third of an exchange, and otherwise about as long:
 //!
 //! ```text
 //!   lock:    held: FREE → HELD, by an exchange
@@ -32,8 +32,10 @@
 //! Unlike std's they have no poison, whose bookkeeping takes as long as the lock itself.
 //! [`shim::Mutex`](crate::shim::Mutex) has none either.
 
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 use std::time::Duration;
 
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 use crate::asymmetric_fence::{heavy, light};
 use crate::futex::Futex;
 use crate::shim::atomic::AtomicU32;
@@ -60,6 +62,7 @@ const SPINS: u32 = if crate::shim::MODEL { 1 } else { 100 };
 
 /// How long a thread sleeps that the one with the lock might not see, since the kernel has taken back
 /// the call that makes it seen.
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 const UNSEEN_WAIT: Duration = Duration::from_millis(1);
 
 /// How a kind of lock is acquired and released.
@@ -147,6 +150,7 @@ impl LockWord {
 }
 
 /// The words of an [`AsymmetricLock`].
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 #[derive(Debug)]
 pub struct AsymmetricWords {
     held: Futex,
@@ -154,6 +158,7 @@ pub struct AsymmetricWords {
 }
 
 // SAFETY: only the exchange from `FREE` acquires it, and the store in `unlock` publishes.
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 unsafe impl RawLock for AsymmetricWords {
     #[inline]
     fn try_lock(&self) -> bool {
@@ -178,6 +183,7 @@ unsafe impl RawLock for AsymmetricWords {
     }
 }
 
+#[cfg(any(target_os = "linux", target_os = "android", blitzen_loom))]
 impl AsymmetricWords {
     const_unless_loom! {
         fn new() -> Self {
@@ -243,10 +249,16 @@ mod chosen {
     /// *count.lock() += 1;
     /// assert_eq!(*count.lock(), 2);
     /// ```
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub type AsymmetricLock<T> = LockOf<T, AsymmetricWords>;
 
     /// The guard of an [`AsymmetricLock`].
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     pub type AsymmetricLockGuard<'a, T> = LockGuardOf<'a, T, AsymmetricWords>;
+
+    // Elsewhere no fence is free, and std's lock is smaller than one with a stand-in for a futex.
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    pub use crate::shim::{Mutex as AsymmetricLock, MutexGuard as AsymmetricLockGuard};
 
     /// A lock of the kind `R`.
     pub struct LockOf<T, R> {
@@ -270,6 +282,7 @@ mod chosen {
         }
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     impl<T> LockOf<T, AsymmetricWords> {
         /// Creates an unlocked lock.
         pub const fn new(value: T) -> Self {
@@ -418,6 +431,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn one_thread_holds_an_asymmetric_lock_at_a_time() {
         one_thread_holds_it_at_a_time(AsymmetricWords::new());
         one_thread_holds_it_at_a_time(AsymmetricWords::new());
@@ -449,6 +463,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
     fn threads_that_wait_for_an_asymmetric_lock_get_it() {
         let both_wait = |lock: &AsymmetricWords| lock.waiters.load(Relaxed) == 2;
         threads_that_wait_get_it(AsymmetricWords::new(), both_wait);
