@@ -18,6 +18,7 @@ mod future_wake;
 mod gather;
 mod handoff;
 mod idle;
+mod idle_memory;
 mod inbox;
 mod inject;
 mod job_record;

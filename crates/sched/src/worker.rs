@@ -30,6 +30,7 @@ use crate::current;
 use crate::gather::Gather;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
+use crate::idle_memory::SurplusWatch;
 use crate::inject::InjectTurns;
 use crate::observation::{IS_OBSERVABLE, ObservedSet, WorkerRecorder, spawn_events};
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
@@ -1248,9 +1249,14 @@ impl Worker {
             .monitor
             .state_changed(|| scheduler.needs_monitor());
         self.set_parked();
-        let waits = [max_sleep, scheduler.config.park_timeout];
+        let surplus = SurplusWatch::start(now_ns);
+        let max_unused = surplus.as_ref().map(SurplusWatch::max_wait);
+        let waits = [max_sleep, scheduler.config.park_timeout, max_unused];
         let max_wait = waits.into_iter().flatten().min();
         self.wait_in_drivers(scheduler.monitor.limit_wait(max_wait));
+        if let Some(surplus) = surplus {
+            surplus.end(world.now_ns());
+        }
         self.unparked();
         world.after_unpark(self.index);
         self.notice_close();

@@ -28,7 +28,7 @@
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
-mod alloc;
+pub mod alloc;
 mod cell;
 pub mod context;
 pub mod current;
