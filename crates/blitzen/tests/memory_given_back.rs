@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use blitzen::runtime::{Builder, Runtime};
 use blitzen::sync::Semaphore;
-use blitzen_task::alloc::has_surplus;
+use blitzen_task::kept_memory::has_surplus;
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 

@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-use blitzen_task::alloc;
+use blitzen_task::kept_memory;
 
 /// How long memory has to be unused before some of it is given back.
 const UNUSED_FOR: Duration = Duration::from_millis(100);
@@ -23,8 +23,8 @@ impl SurplusWatch {
     /// Starts at `now_ns`; `None` if there is no surplus.
     #[inline]
     pub(crate) fn start(now_ns: u64) -> Option<Self> {
-        alloc::has_surplus().then(|| Self {
-            use_count: alloc::use_count(),
+        kept_memory::has_surplus().then(|| Self {
+            use_count: kept_memory::use_count(),
             since_ns: now_ns,
         })
     }
@@ -37,8 +37,8 @@ impl SurplusWatch {
     /// Gives some memory back if none was used for long enough until `now_ns`.
     pub(crate) fn end(self, now_ns: u64) {
         let waited = Duration::from_nanos(now_ns.saturating_sub(self.since_ns));
-        if waited >= UNUSED_FOR && alloc::use_count() == self.use_count {
-            alloc::give_back();
+        if waited >= UNUSED_FOR && kept_memory::use_count() == self.use_count {
+            kept_memory::give_back();
         }
     }
 }

@@ -28,7 +28,7 @@
 //!
 //! The crate is an implementation detail: its interface may change with any release.
 
-pub mod alloc;
+mod alloc;
 mod cell;
 pub mod context;
 pub mod current;
@@ -39,6 +39,7 @@ pub mod glue;
 mod header;
 mod id;
 mod join;
+pub mod kept_memory;
 mod owned_tasks;
 mod queue_link;
 mod raw;

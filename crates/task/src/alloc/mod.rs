@@ -11,7 +11,7 @@
 //!
 //! Where one thread spawns tasks and another one ends them, the memory goes back in whole stacks, and
 //! neither meets the other at a lock for each block. A burst of tasks leaves most of its memory in the
-//! [`depot`], for the next burst. What no thread has used for a while is [put away](give_back) into
+//! [`depot`], for the next burst. What no thread has used for a while is [put away](put_away) into
 //! the slabs that it comes from. A [`slab`] that nobody uses is given back to the system.
 //!
 //! A1. A block in a stack of a class comes from a slab of that class, and nobody uses it.
@@ -32,12 +32,6 @@ use std::ptr::NonNull;
 use class::{CLASSES, Class};
 use depot::Depot;
 use stack::Stack;
-
-/// What the depots may keep however long nobody uses it.
-const KEPT_FOR_GOOD: usize = 1024 * 1024;
-
-/// How many stacks are put away at once: that takes less than half a millisecond.
-const PUT_AWAY_AT_ONCE: usize = 64;
 
 /// What a thread has of a class.
 struct ThreadStacks {
@@ -180,34 +174,26 @@ pub(crate) unsafe fn release(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// Returns whether there is memory to give back if it stays unused.
+/// How many bytes the depots have for any thread.
 #[inline]
-pub fn has_surplus() -> bool {
-    depot::kept_bytes() > KEPT_FOR_GOOD
+pub(crate) fn kept_bytes() -> usize {
+    depot::kept_bytes()
 }
 
-/// Returns a number that changes whenever a thread uses memory that all threads share.
-pub fn use_count() -> usize {
+/// A number that changes whenever a thread brings memory to a depot, or takes some from there.
+pub(crate) fn use_count() -> usize {
     depot::uses()
 }
 
-/// Puts some of the surplus away, and gives what nobody uses back to the system.
-///
-/// ```
-/// use blitzen_task::alloc;
-///
-/// while alloc::has_surplus() {
-///     alloc::give_back();
-/// }
-/// ```
-pub fn give_back() {
-    let mut left = PUT_AWAY_AT_ONCE;
+/// Puts stacks that the depots have into their slabs, at most `most`, while `goes_on` says so.
+pub(crate) fn put_away(most: usize, goes_on: impl Fn() -> bool) {
+    let mut left = most;
     for class in Class::all() {
-        while left > 0 && has_surplus() && Depot::of(class).put_away_kept(class) {
+        while left > 0 && goes_on() && Depot::of(class).put_away_kept(class) {
             left -= 1;
         }
     }
 }
 
 #[cfg(all(test, not(any(blitzen_loom, blitzen_no_recycle))))]
-mod tests;
+pub(crate) mod tests;

@@ -10,7 +10,7 @@ use super::*;
 /// Tests that fill the depots, or count on room there, run one after another.
 static USES_DEPOTS: Mutex<()> = Mutex::new(());
 
-fn depots() -> MutexGuard<'static, ()> {
+pub(crate) fn depots() -> MutexGuard<'static, ()> {
     USES_DEPOTS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -24,10 +24,12 @@ fn end(block: NonNull<u8>, layout: Layout) {
     unsafe { release(block, layout) };
 }
 
-/// As many blocks as take twice the memory that is kept.
-fn burst(layout: Layout) -> Vec<NonNull<u8>> {
-    let many = 2 * MAX_KEPT / layout.size();
-    (0..many).map(|_| allocate(layout)).collect()
+/// Allocates as many blocks as take twice the memory that is kept, and then frees them.
+pub(crate) fn burst(size: usize) {
+    let layout = layout(size);
+    let many = 2 * MAX_KEPT / size;
+    let blocks: Vec<_> = (0..many).map(|_| allocate(layout)).collect();
+    blocks.into_iter().for_each(|block| end(block, layout));
 }
 
 /// Puts everything away that this thread and the depot have.
@@ -75,9 +77,7 @@ fn what_is_kept_is_bounded() {
     let _depots = depots();
     let layout = layout(104);
     let class = Class::of(layout).unwrap();
-    burst(layout)
-        .into_iter()
-        .for_each(|block| end(block, layout));
+    burst(layout.size());
     let kept = CACHE.with(|cache| {
         let mut cache = cache.borrow_mut();
         let stacks = cache.of(class);
@@ -130,27 +130,6 @@ fn memory_that_is_put_away_comes_back_in_the_order_of_its_addresses() {
         .chain(stay)
         .for_each(|block| end(block, layout));
     put_all_away(class);
-}
-
-#[test]
-fn a_surplus_is_given_back_in_portions() {
-    let _depots = depots();
-    let layout = layout(300);
-    burst(layout)
-        .into_iter()
-        .for_each(|block| end(block, layout));
-    assert!(has_surplus());
-    let mut kept = kept_bytes();
-    while has_surplus() {
-        let used = use_count();
-        give_back();
-        let left = kept_bytes();
-        assert!(left < kept && kept - left <= PUT_AWAY_AT_ONCE * 32 * 1024);
-        assert_eq!(use_count(), used, "to give back is no use");
-        kept = left;
-    }
-    assert!(kept > KEPT_FOR_GOOD / 2, "the rest stays");
-    put_all_away(Class::of(layout).unwrap());
 }
 
 #[test]
