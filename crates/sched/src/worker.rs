@@ -30,7 +30,7 @@ use crate::current;
 use crate::gather::Gather;
 use crate::handoff::Epoch;
 use crate::idle::{Retired, Searching};
-use crate::idle_memory::SurplusWatch;
+use crate::idle_memory::IdleMemory;
 use crate::inject::InjectTurns;
 use crate::observation::{IS_OBSERVABLE, ObservedSet, WorkerRecorder, spawn_events};
 use crate::pace::{BUSY_BATCH, MAX_BATCH, MAX_LIFO_POLLS, Pace};
@@ -87,6 +87,7 @@ pub struct Worker {
     inject_turns: InjectTurns,
     spawn_backoff: SpawnBackoff,
     gather: Gather,
+    idle_memory: IdleMemory,
     /// What it observes now.
     observed: Cell<ObservedSet>,
     recorder: WorkerRecorder,
@@ -196,6 +197,7 @@ impl Worker {
             inject_turns: InjectTurns::new(index),
             spawn_backoff: SpawnBackoff::default(),
             gather: Gather::default(),
+            idle_memory: IdleMemory::default(),
             observed: Cell::new(ObservedSet::NOTHING),
             recorder: WorkerRecorder::default(),
             must_leave_loop: Cell::new(false),
@@ -1249,14 +1251,14 @@ impl Worker {
             .monitor
             .state_changed(|| scheduler.needs_monitor());
         self.set_parked();
-        let surplus = SurplusWatch::start(now_ns);
-        let max_unused = surplus.as_ref().map(SurplusWatch::max_wait);
-        let waits = [max_sleep, scheduler.config.park_timeout, max_unused];
+        let watch = self
+            .idle_memory
+            .before_sleep(|| world.now_ns(), || !scheduler.idle.is_parked(self.index));
+        let max_watch = watch.as_ref().map(|watch| watch.max_sleep);
+        let waits = [max_sleep, scheduler.config.park_timeout, max_watch];
         let max_wait = waits.into_iter().flatten().min();
         self.wait_in_drivers(scheduler.monitor.limit_wait(max_wait));
-        if let Some(surplus) = surplus {
-            surplus.end(world.now_ns());
-        }
+        drop(watch);
         self.unparked();
         world.after_unpark(self.index);
         self.notice_close();

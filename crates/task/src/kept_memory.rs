@@ -2,23 +2,45 @@
 //!
 //! It is the process's: what one runtime leaves, another one uses.
 
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use crate::alloc;
 
 /// How many bytes may be kept however long nobody uses them.
 const KEPT_FOR_GOOD: usize = 1024 * 1024;
 
-/// How many stacks are put away at once: that takes less than half a millisecond.
-const STACKS_AT_ONCE: usize = 64;
+/// How much is done at once: some tens of microseconds, for which a parked worker can stay away.
+const STACKS_AT_ONCE: usize = 4;
+const SLABS_AT_ONCE: usize = 1;
+
+/// Whether there was a surplus, which has been given back in part. The rest follows, also what could
+/// be kept: a few blocks that are kept can pin many slabs.
+static IS_GIVING_BACK: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether there is memory to give back if it stays unused.
 #[inline]
 pub fn has_surplus() -> bool {
-    alloc::kept_bytes() > KEPT_FOR_GOOD
+    alloc::kept_bytes() > KEPT_FOR_GOOD || IS_GIVING_BACK.load(Relaxed)
 }
 
 /// Returns a number that changes whenever threads pass kept memory on to each other.
 pub fn use_count() -> usize {
     alloc::use_count()
+}
+
+/// Returns how many bytes the tasks of this process have from the system, in use or not.
+///
+/// ```
+/// use blitzen_task::kept_memory;
+///
+/// let runtime = blitzen::runtime::Runtime::new().unwrap();
+/// runtime.block_on(async { blitzen::spawn(async {}).await.unwrap() });
+/// # if cfg!(not(blitzen_no_recycle)) {
+/// assert!(kept_memory::mapped_bytes() > 0);
+/// # }
+/// ```
+pub fn mapped_bytes() -> usize {
+    alloc::mapped_bytes()
 }
 
 /// Gives some of the surplus back to the system.
@@ -31,28 +53,7 @@ pub fn use_count() -> usize {
 /// }
 /// ```
 pub fn give_back() {
-    alloc::put_away(STACKS_AT_ONCE, has_surplus);
-}
-
-#[cfg(all(test, not(any(blitzen_loom, blitzen_no_recycle))))]
-mod tests {
-    use super::*;
-    use crate::alloc::tests::{burst, depots};
-
-    #[test]
-    fn a_surplus_is_given_back_in_portions() {
-        let _depots = depots();
-        burst(300);
-        assert!(has_surplus());
-        let mut kept = alloc::kept_bytes();
-        while has_surplus() {
-            let used = use_count();
-            give_back();
-            let left = alloc::kept_bytes();
-            assert!(left < kept && kept - left <= STACKS_AT_ONCE * 32 * 1024);
-            assert_eq!(use_count(), used, "to give back is no use");
-            kept = left;
-        }
-        assert!(kept > KEPT_FOR_GOOD / 2, "the rest stays");
-    }
+    IS_GIVING_BACK.store(true, Relaxed);
+    let goes_on = alloc::give_back(STACKS_AT_ONCE, SLABS_AT_ONCE);
+    IS_GIVING_BACK.store(goes_on, Relaxed);
 }

@@ -7,6 +7,7 @@
 //! | [`shim`] | std or loom: atomics, cells, locks, threads |
 //! | [`field`] | named bit ranges of a packed word |
 //! | [`pad`] | cache-line padding |
+//! | [`pages`] | memory straight from the system |
 //! | [`thread_shard`] | a number for every thread, to choose among shards by |
 //! | [`kernel_thread`] | the calling thread as the kernel calls it |
 //! | [`list`] | intrusive doubly linked list |
@@ -51,6 +52,7 @@ pub mod list;
 pub mod lock;
 pub mod lock_owner;
 pub mod pad;
+pub mod pages;
 pub mod park;
 pub mod prefetch;
 pub mod quiet;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard};
 
 use super::class::{CLASSES, Class};
-use super::slab::{NewSlab, SlabList};
+use super::slab::{SlabList, UnusedSlab};
 use super::stack::{Stack, StackList};
 
 /// The most bytes in the stacks of all depots: those of some hundred thousand small tasks.
@@ -39,7 +39,7 @@ impl Depot {
         &DEPOTS[class.index()]
     }
 
-    /// Nothing panics under the lock.
+    /// Nothing that panics is called under the lock.
     fn lock(&self) -> MutexGuard<'_, Blocks> {
         self.0.lock().unwrap_or_else(|e| e.into_inner())
     }
@@ -49,17 +49,17 @@ impl Depot {
         USES.fetch_add(1, Relaxed);
         let mut blocks = self.lock();
         loop {
-            if let Some(stack) = blocks.stacks.pop() {
+            if let Some(stack) = blocks.stacks.pop(class.full_len()) {
                 KEPT.fetch_sub(class.full_bytes(), Relaxed); // D1
                 return stack;
             }
             if let Some(stack) = blocks.slabs.take(class, class.len_from_slab()) {
                 return stack;
             }
-            drop(blocks); // an allocator is foreign code
-            let slab = NewSlab::alloc(class);
+            drop(blocks); // a system call takes long
+            let slab = UnusedSlab::map(class);
             blocks = self.lock();
-            // SAFETY: allocated for this class.
+            // SAFETY: mapped for this class.
             unsafe { blocks.slabs.add(slab) };
         }
     }
@@ -75,22 +75,33 @@ impl Depot {
         self.put_away(class, stack);
     }
 
-    /// Puts the blocks of a stack into their slabs, and gives slabs that nobody uses back to the
-    /// system.
-    pub(super) fn put_away(&self, class: Class, stack: Stack) {
-        // SAFETY: a stack has blocks of one class, and each class has one list of slabs.
-        let unused = unsafe { self.lock().slabs.give(class, stack) };
-        drop(unused); // without the lock: an allocator is foreign code
+    /// Puts the blocks of a stack into their slabs. Slabs that nobody uses go back to the system, but
+    /// for a few.
+    pub(super) fn put_away(&self, class: Class, mut stack: Stack) {
+        let mut blocks = self.lock();
+        while let Some(block) = stack.pop() {
+            // SAFETY: the block was the stack's, and a stack has blocks of one class.
+            if let Some(unused) = unsafe { blocks.slabs.give(class, block) } {
+                drop(blocks); // a system call takes long
+                drop(unused);
+                blocks = self.lock();
+            }
+        }
     }
 
     /// [Puts away](Self::put_away) a stack that nobody has taken; returns false if there is none.
     pub(super) fn put_away_kept(&self, class: Class) -> bool {
-        let Some(stack) = self.lock().stacks.pop() else {
+        let Some(stack) = self.lock().stacks.pop(class.full_len()) else {
             return false;
         };
         KEPT.fetch_sub(class.full_bytes(), Relaxed);
         self.put_away(class, stack);
         true
+    }
+
+    /// Discards the free pages of a slab; returns false if that was done for all.
+    pub(super) fn trim_one(&self, class: Class) -> bool {
+        self.lock().slabs.trim_one(class)
     }
 }
 

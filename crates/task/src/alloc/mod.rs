@@ -11,8 +11,8 @@
 //!
 //! Where one thread spawns tasks and another one ends them, the memory goes back in whole stacks, and
 //! neither meets the other at a lock for each block. A burst of tasks leaves most of its memory in the
-//! [`depot`], for the next burst. What no thread has used for a while is [put away](put_away) into
-//! the slabs that it comes from. A [`slab`] that nobody uses is given back to the system.
+//! [`depot`], for the next burst. What no thread has used for a while is [given back](give_back): it
+//! goes to the slabs that it comes from, and pages and [slabs](slab) that nobody uses to the system.
 //!
 //! A1. A block in a stack of a class comes from a slab of that class, and nobody uses it.
 //! A2. A thread keeps at most two stacks of a class ([`Class::full_len`](class)), and all depots
@@ -26,8 +26,8 @@ mod stack;
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
-use std::mem;
 use std::ptr::NonNull;
+use std::{iter, mem};
 
 use class::{CLASSES, Class};
 use depot::Depot;
@@ -160,7 +160,8 @@ pub(crate) unsafe fn release(block: NonNull<u8>, layout: Layout) {
         // SAFETY: a layout without a class is served by the system.
         return unsafe { dealloc(block.as_ptr(), layout) };
     };
-    // SAFETY: as the caller guarantees; A1.
+    // SAFETY: the same layout had the same class in `allocate`, which took the block from a slab of
+    // that class.
     let kept = CACHE.try_with(|cache| unsafe { cache.borrow_mut().of(class).keep(class, block) });
     match kept {
         Ok(None) => {}
@@ -174,7 +175,7 @@ pub(crate) unsafe fn release(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// How many bytes the depots have for any thread.
+/// How many bytes the depots have in stacks, for any thread.
 #[inline]
 pub(crate) fn kept_bytes() -> usize {
     depot::kept_bytes()
@@ -185,15 +186,26 @@ pub(crate) fn use_count() -> usize {
     depot::uses()
 }
 
-/// Puts stacks that the depots have into their slabs, at most `most`, while `goes_on` says so.
-pub(crate) fn put_away(most: usize, goes_on: impl Fn() -> bool) {
-    let mut left = most;
-    for class in Class::all() {
-        while left > 0 && goes_on() && Depot::of(class).put_away_kept(class) {
-            left -= 1;
-        }
-    }
+/// How many bytes are mapped for tasks, in use or not.
+pub(crate) fn mapped_bytes() -> usize {
+    slab::bytes_of_slabs()
+}
+
+/// Puts up to `stacks` stacks of the depots into their slabs; then, if there are no more, discards the
+/// free pages of up to `slabs` slabs. Returns whether there may be more to do.
+pub(crate) fn give_back(stacks: usize, slabs: usize) -> bool {
+    let put_away = |class: Class| Depot::of(class).put_away_kept(class);
+    let trim = |class: Class| Depot::of(class).trim_one(class);
+    !for_any_class(stacks, put_away) || !for_any_class(slabs, trim)
+}
+
+/// Calls `act` for each class until it returns false, and at most `most` times in all; returns
+/// whether that was enough.
+fn for_any_class(most: usize, act: impl Fn(Class) -> bool) -> bool {
+    let acts = Class::all()
+        .flat_map(|class| iter::repeat_with(move || class).take_while(|class| act(*class)));
+    acts.take(most).count() < most
 }
 
 #[cfg(all(test, not(any(blitzen_loom, blitzen_no_recycle))))]
-pub(crate) mod tests;
+mod tests;

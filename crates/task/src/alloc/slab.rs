@@ -2,17 +2,20 @@
 //! has.
 //!
 //! L1. A block is in use, or in a stack, or its slab has its bit set.
-//! L2. A slab whose bits are all set is given back to the system by whoever set the last one.
-//! L3. A slab is in the list of its class while a bit is set.
+//! L2. A slab is in the list of its class while a bit is set. It leaves the list when the last bit is
+//!     cleared, or when it is given back to the system, all bits being set.
+//! L3. A block whose bit is set holds nothing: its pages may be discarded.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use blitzen_util::pages;
 
 use super::class::Class;
 use super::stack::Stack;
 
-/// How large a slab is, and how it is aligned: so a block leads to its slab. Where the system's
-/// allocator maps each slab on its own, it adds a page or two, which are little beside these.
+/// How large a slab is, and how it is aligned: so a block leads to its slab.
 pub(super) const SLAB_BYTES: usize = 512 * 1024;
 
 /// Where the blocks begin.
@@ -25,64 +28,48 @@ const WORDS: usize = 103;
 /// The most blocks that are taken at once.
 const MAX_TAKEN: usize = 128;
 
-const LAYOUT: Layout = match Layout::from_size_align(SLAB_BYTES, SLAB_BYTES) {
-    Ok(layout) => layout,
-    Err(_) => unreachable!(),
-};
+/// How many slabs that nobody uses may stay, so that they are not mapped and unmapped in turn.
+const MAX_UNUSED: usize = 4;
+
+/// How many slabs there are whose bits are all set.
+static UNUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many slabs there are.
+static SLABS: AtomicUsize = AtomicUsize::new(0);
+
+/// How many bytes all slabs take from the system.
+pub(super) fn bytes_of_slabs() -> usize {
+    SLABS.load(Relaxed) * SLAB_BYTES
+}
 
 /// The beginning of a slab.
 struct Slab {
     /// The blocks that nobody has.
     free: [u64; WORDS],
     free_len: usize,
+    /// Whether the pages of free blocks have been discarded, but for those that were freed since.
+    is_trimmed: bool,
     previous: Option<NonNull<Slab>>,
     next: Option<NonNull<Slab>>,
 }
 
-/// The slabs of a class of which a bit is set (L3).
+/// The slabs of a class of which a bit is set (L2).
 pub(super) struct SlabList(Option<NonNull<Slab>>);
 
 // SAFETY: whoever has the list is the only one to use the slabs of its class, in the list or not,
 // apart from the blocks that others have.
 unsafe impl Send for SlabList {}
 
-/// Slabs that no list has, and no block of which is in use. Dropping them gives them back to the
-/// system.
-pub(super) struct UnusedSlabs(Option<NonNull<Slab>>);
+/// A slab that no list has, and no block of which is in use. Dropping it gives it back to the system.
+pub(super) struct UnusedSlab(NonNull<Slab>);
 
-impl UnusedSlabs {
-    const NONE: Self = Self(None);
-
-    /// # Safety
-    /// Nobody else has the slab, or a block of it.
-    unsafe fn push(&mut self, mut slab: NonNull<Slab>) {
-        // SAFETY: alive, and the caller's.
-        unsafe { slab.as_mut() }.next = self.0.replace(slab);
-    }
-}
-
-impl Drop for UnusedSlabs {
-    fn drop(&mut self) {
-        while let Some(slab) = self.0 {
-            // SAFETY: allocated with this layout, and used by nobody (L2).
-            unsafe {
-                self.0 = slab.as_ref().next;
-                dealloc(slab.as_ptr().cast(), LAYOUT);
-            }
-        }
-    }
-}
-
-/// A slab that is about to be [added](SlabList::add), all bits of which are set.
-pub(super) struct NewSlab(NonNull<Slab>);
-
-impl NewSlab {
-    /// Allocates a slab of a class.
-    pub(super) fn alloc(class: Class) -> Self {
-        // SAFETY: the layout is not empty.
-        let Some(slab) = NonNull::new(unsafe { alloc(LAYOUT) }) else {
-            handle_alloc_error(LAYOUT);
+impl UnusedSlab {
+    /// Maps a slab of a class.
+    pub(super) fn map(class: Class) -> Self {
+        let Some(slab) = pages::map(SLAB_BYTES) else {
+            handle_alloc_error(Layout::new::<[u8; SLAB_BYTES]>());
         };
+        SLABS.fetch_add(1, Relaxed);
         let slab = slab.cast::<Slab>();
         let blocks = class.blocks_of_slab();
         let mut free = [0; WORDS];
@@ -97,11 +84,20 @@ impl NewSlab {
             slab.write(Slab {
                 free,
                 free_len: blocks,
+                is_trimmed: true,
                 previous: None,
                 next: None,
             });
         }
         Self(slab)
+    }
+}
+
+impl Drop for UnusedSlab {
+    fn drop(&mut self) {
+        SLABS.fetch_sub(1, Relaxed);
+        // SAFETY: mapped with this size; nobody has it, or a block of it.
+        unsafe { pages::unmap(self.0.cast(), SLAB_BYTES) };
     }
 }
 
@@ -111,9 +107,11 @@ impl SlabList {
     /// Adds a slab.
     ///
     /// # Safety
-    /// The slab was allocated for the class of this list.
-    pub(super) unsafe fn add(&mut self, slab: NewSlab) {
-        // SAFETY: new, so in no list.
+    /// The slab was mapped for the class of this list.
+    pub(super) unsafe fn add(&mut self, slab: UnusedSlab) {
+        UNUSED.fetch_add(1, Relaxed);
+        let slab = std::mem::ManuallyDrop::new(slab);
+        // SAFETY: it is in no list.
         unsafe { self.push(slab.0) };
     }
 
@@ -122,44 +120,65 @@ impl SlabList {
         let mut slab = self.0?;
         // SAFETY: in the list, so it is alive, and the list's.
         let bits = unsafe { slab.as_mut() };
-        let mut stack = Stack::EMPTY;
+        if bits.free_len == class.blocks_of_slab() {
+            UNUSED.fetch_sub(1, Relaxed);
+        }
         let mut taken = [0; MAX_TAKEN];
         let taken = bits.take(&mut taken[..most.min(MAX_TAKEN)]);
+        let is_empty = bits.free_len == 0;
+        let mut stack = Stack::EMPTY;
         for &index in taken.iter().rev() {
             // SAFETY: the bit was set, so nobody has the block (L1), and it is in the slab.
             unsafe { stack.push(block_at(slab, class, index.into())) };
         }
-        if bits.free_len == 0 {
+        if is_empty {
             // SAFETY: it is in the list.
-            unsafe { self.remove(slab) }; // L3
+            unsafe { self.remove(slab) }; // L2
         }
         Some(stack)
     }
 
-    /// Takes over all blocks of a stack; returns the slabs that nobody uses any more (L2).
+    /// Takes over a block; returns its slab if nobody uses that any more, and it is one too many.
     ///
     /// # Safety
-    /// The stack is of this class, and its blocks are of slabs of this list.
-    pub(super) unsafe fn give(&mut self, class: Class, mut stack: Stack) -> UnusedSlabs {
-        let mut unused = UnusedSlabs::NONE;
-        while let Some(block) = stack.pop() {
-            let (mut slab, index) = slab_of(block, class);
-            // SAFETY: a slab is alive while a block of it is in use, or in a stack (L2).
-            let bits = unsafe { slab.as_mut() };
-            bits.put(index);
-            if bits.free_len == 1 {
-                // SAFETY: no bit was set, so it is in no list (L3).
-                unsafe { self.push(slab) };
-            }
-            if bits.free_len == class.blocks_of_slab() {
-                // SAFETY: a bit is set (L3).
-                unsafe {
-                    self.remove(slab);
-                    unused.push(slab);
-                }
-            }
+    /// The block is the caller's, who does not use it again, and of a slab of this list's class.
+    pub(super) unsafe fn give(&mut self, class: Class, block: NonNull<u8>) -> Option<UnusedSlab> {
+        let (mut slab, index) = slab_of(block, class);
+        // SAFETY: a slab is alive while a block of it is in use, or in a stack (L1).
+        let free_len = unsafe { slab.as_mut() }.put(index);
+        if free_len == 1 {
+            // SAFETY: no bit was set, so it is in no list (L2).
+            unsafe { self.push(slab) };
         }
-        unused
+        if free_len < class.blocks_of_slab() {
+            return None;
+        }
+        if UNUSED.fetch_add(1, Relaxed) < MAX_UNUSED {
+            return None;
+        }
+        UNUSED.fetch_sub(1, Relaxed);
+        // SAFETY: a bit is set (L2).
+        unsafe { self.remove(slab) };
+        Some(UnusedSlab(slab))
+    }
+
+    /// Discards the free pages of a slab where that was not done yet; returns false if there is none.
+    pub(super) fn trim_one(&mut self, class: Class) -> bool {
+        let mut next = self.0;
+        while let Some(mut slab) = next {
+            // SAFETY: in the list, so it is alive, and the list's.
+            let bits = unsafe { slab.as_mut() };
+            if !bits.is_trimmed {
+                bits.is_trimmed = true;
+                bits.for_free_pages(class, |offset, bytes| {
+                    // SAFETY: pages of the slab, which have only blocks that hold nothing (L3).
+                    unsafe { pages::discard(slab.cast::<u8>().add(offset), bytes) }
+                });
+                return true;
+            }
+            next = bits.next;
+        }
+        false
     }
 
     /// # Safety
@@ -205,17 +224,48 @@ impl Slab {
                 *bits &= *bits - 1;
                 len += 1;
             }
+            if len == taken.len() {
+                break;
+            }
         }
         self.free_len -= len;
         &taken[..len]
     }
 
-    /// Sets a bit.
-    fn put(&mut self, index: usize) {
-        let (word, bit) = (index / 64, 1 << (index % 64));
-        debug_assert_eq!(self.free[word] & bit, 0, "a block has one owner (L1)");
-        self.free[word] |= bit;
+    /// Sets a bit; returns how many are set.
+    fn put(&mut self, index: usize) -> usize {
+        self.free[index / 64] |= 1 << (index % 64);
         self.free_len += 1;
+        self.is_trimmed = false;
+        self.free_len
+    }
+
+    fn is_free(&self, index: usize) -> bool {
+        self.free[index / 64] & 1 << (index % 64) != 0
+    }
+
+    /// Calls `visit` with the offset and the length of each run of pages that have only free blocks.
+    fn for_free_pages(&self, class: Class, mut visit: impl FnMut(usize, usize)) {
+        let (page_bytes, block_bytes) = (pages::page_bytes(), class.block_bytes());
+        let last_block = class.blocks_of_slab() - 1;
+        let is_free = |page: usize| {
+            let start = page * page_bytes;
+            let first = start.saturating_sub(BLOCKS_OFFSET) / block_bytes;
+            let last = (start + page_bytes - 1).saturating_sub(BLOCKS_OFFSET) / block_bytes;
+            (first..=last.min(last_block)).all(|index| self.is_free(index))
+        };
+        let first_page = BLOCKS_OFFSET.div_ceil(page_bytes); // the pages before have the bits
+        let mut run = first_page..first_page;
+        for page in first_page..=SLAB_BYTES / page_bytes {
+            if page < SLAB_BYTES / page_bytes && is_free(page) {
+                run.end = page + 1;
+                continue;
+            }
+            if !run.is_empty() {
+                visit(run.start * page_bytes, run.len() * page_bytes);
+            }
+            run = page + 1..page + 1;
+        }
     }
 }
 

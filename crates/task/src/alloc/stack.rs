@@ -11,9 +11,8 @@ pub(super) struct Stack {
 /// A free block. The smallest are larger than this.
 struct Block {
     below: Option<NonNull<Block>>,
-    /// Of the topmost block of a stack in a list of stacks: the next one's topmost block, and how
-    /// many blocks that has.
-    next: Option<(NonNull<Block>, usize)>,
+    /// Of the topmost block of a stack in a list of stacks: that of the next one.
+    next: Option<NonNull<Block>>,
 }
 
 // SAFETY: it owns its blocks, which are memory and nothing else.
@@ -55,8 +54,8 @@ impl Stack {
     }
 }
 
-/// A list of stacks that are not empty, the newest first.
-pub(super) struct StackList(Option<(NonNull<Block>, usize)>);
+/// A list of stacks that are full, the newest first.
+pub(super) struct StackList(Option<NonNull<Block>>);
 
 // SAFETY: it owns the blocks of its stacks.
 unsafe impl Send for StackList {}
@@ -64,15 +63,17 @@ unsafe impl Send for StackList {}
 impl StackList {
     pub(super) const EMPTY: Self = Self(None);
 
+    /// Adds a full stack.
     pub(super) fn push(&mut self, stack: Stack) {
         let Some(top) = stack.top else { return };
         // SAFETY: the block is the stack's, which is the list's from here on.
         unsafe { (&raw mut (*top.as_ptr()).next).write(self.0) };
-        self.0 = Some((top, stack.len));
+        self.0 = Some(top);
     }
 
-    pub(super) fn pop(&mut self) -> Option<Stack> {
-        let (top, len) = self.0?;
+    /// Takes the newest stack; `len` is that of a full one.
+    pub(super) fn pop(&mut self, len: usize) -> Option<Stack> {
+        let top = self.0?;
         // SAFETY: the topmost block of a stack in the list, written in `push`.
         self.0 = unsafe { (&raw const (*top.as_ptr()).next).read() };
         let top = Some(top);
