@@ -1251,14 +1251,12 @@ impl Worker {
             .monitor
             .state_changed(|| scheduler.needs_monitor());
         self.set_parked();
-        let watch = self
+        let max_watch = self
             .idle_memory
             .before_sleep(|| world.now_ns(), || !scheduler.idle.is_parked(self.index));
-        let max_watch = watch.as_ref().map(|watch| watch.max_sleep);
         let waits = [max_sleep, scheduler.config.park_timeout, max_watch];
         let max_wait = waits.into_iter().flatten().min();
         self.wait_in_drivers(scheduler.monitor.limit_wait(max_wait));
-        drop(watch);
         self.unparked();
         world.after_unpark(self.index);
         self.notice_close();
@@ -1330,6 +1328,7 @@ impl Worker {
     #[cold]
     fn claim_from_idle(&self) {
         self.is_parked.set(false);
+        self.idle_memory.end_watch();
         self.set_pushes_newest();
         let scheduler = &*self.scheduler;
         if !scheduler.idle.claim(self.index) {

@@ -6,26 +6,37 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::alloc;
 
-/// How many bytes may be kept however long nobody uses them.
-const KEPT_FOR_GOOD: usize = 1024 * 1024;
+/// So little is not worth the trouble.
+const MIN_SURPLUS: usize = 1024 * 1024;
 
-/// How much is done at once: some tens of microseconds, for which a parked worker can stay away.
-const STACKS_AT_ONCE: usize = 4;
-const SLABS_AT_ONCE: usize = 1;
-
-/// Whether there was a surplus, which has been given back in part. The rest follows, also what could
-/// be kept: a few blocks that are kept can pin many slabs.
+/// Whether there was a surplus, and something of it is left, which was in use. It follows, however
+/// little it is: a few blocks that are kept can pin many pages.
 static IS_GIVING_BACK: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether there is memory to give back if it stays unused.
 #[inline]
 pub fn has_surplus() -> bool {
-    alloc::kept_bytes() > KEPT_FOR_GOOD || IS_GIVING_BACK.load(Relaxed)
+    alloc::kept_bytes() > MIN_SURPLUS || IS_GIVING_BACK.load(Relaxed)
 }
 
-/// Returns a number that changes whenever threads pass kept memory on to each other.
-pub fn use_count() -> usize {
-    alloc::use_count()
+/// Begins a period: [`give_back_some`] gives back what nobody has used in it.
+pub fn start_period() {
+    alloc::start_period();
+}
+
+/// Gives some memory back to the system that nobody has used in the present period, for which it
+/// takes some microseconds. Returns false if there was none.
+///
+/// ```
+/// use blitzen_task::kept_memory;
+///
+/// kept_memory::start_period();
+/// while kept_memory::give_back_some() {}
+/// ```
+pub fn give_back_some() -> bool {
+    let goes_on = alloc::give_back_some();
+    IS_GIVING_BACK.store(goes_on || alloc::kept_bytes() > 0, Relaxed);
+    goes_on
 }
 
 /// Returns how many bytes the tasks of this process have from the system, in use or not.
@@ -41,19 +52,4 @@ pub fn use_count() -> usize {
 /// ```
 pub fn mapped_bytes() -> usize {
     alloc::mapped_bytes()
-}
-
-/// Gives some of the surplus back to the system.
-///
-/// ```
-/// use blitzen_task::kept_memory;
-///
-/// while kept_memory::has_surplus() {
-///     kept_memory::give_back();
-/// }
-/// ```
-pub fn give_back() {
-    IS_GIVING_BACK.store(true, Relaxed);
-    let goes_on = alloc::give_back(STACKS_AT_ONCE, SLABS_AT_ONCE);
-    IS_GIVING_BACK.store(goes_on, Relaxed);
 }

@@ -2,7 +2,7 @@
 //!
 //! An allocator keeps what it is given, in places that pin each other. What is mapped here goes back
 //! when it is unmapped, and page by page when it is discarded. Where the system has no mmap(2), it
-//! comes from the allocator after all, and is not discarded.
+//! comes from the allocator after all, which may need twice as much, and is not discarded.
 
 use std::ptr::NonNull;
 
@@ -58,7 +58,13 @@ mod sys {
     use std::ptr;
     use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-    /// What the processors have that report no size.
+    // Elsewhere than on Linux, "don't need" only says that pages may be swapped out.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    const NOT_NEEDED: libc::c_int = libc::MADV_DONTNEED;
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    const NOT_NEEDED: libc::c_int = libc::MADV_FREE;
+
+    /// What systems have that report no size.
     const USUAL_PAGE_BYTES: usize = 4096;
 
     pub(super) fn page_bytes() -> usize {
@@ -109,14 +115,17 @@ mod sys {
         if bytes > 0 {
             // SAFETY: the caller says that it is mapped, and unused.
             let result = unsafe { libc::munmap(memory.as_ptr().cast(), bytes) };
-            // It fails where the kernel would have to split a map and may not. Then it stays.
-            let _ = result;
+            if result != 0 {
+                // The kernel would have to split a map, and may not: the addresses are lost.
+                // SAFETY: as above.
+                unsafe { discard(memory, bytes) };
+            }
         }
     }
 
     pub(super) unsafe fn discard(pages: NonNull<u8>, bytes: usize) {
         // SAFETY: the caller says that they are mapped, and that what they hold is not read.
-        let result = unsafe { libc::madvise(pages.as_ptr().cast(), bytes, libc::MADV_DONTNEED) };
+        let result = unsafe { libc::madvise(pages.as_ptr().cast(), bytes, NOT_NEEDED) };
         let _ = result; // a hint, which may be refused: the pages stay
     }
 }

@@ -11,7 +11,7 @@
 //!
 //! Where one thread spawns tasks and another one ends them, the memory goes back in whole stacks, and
 //! neither meets the other at a lock for each block. A burst of tasks leaves most of its memory in the
-//! [`depot`], for the next burst. What no thread has used for a while is [given back](give_back): it
+//! [`depot`], for the next burst. What no thread has used for a while is [given back](give_back_some): it
 //! goes to the slabs that it comes from, and pages and [slabs](slab) that nobody uses to the system.
 //!
 //! A1. A block in a stack of a class comes from a slab of that class, and nobody uses it.
@@ -26,8 +26,8 @@ mod stack;
 
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::cell::RefCell;
+use std::mem;
 use std::ptr::NonNull;
-use std::{iter, mem};
 
 use class::{CLASSES, Class};
 use depot::Depot;
@@ -175,15 +175,10 @@ pub(crate) unsafe fn release(block: NonNull<u8>, layout: Layout) {
     }
 }
 
-/// How many bytes the depots have in stacks, for any thread.
+/// How many bytes are kept for any thread, and could be given back.
 #[inline]
 pub(crate) fn kept_bytes() -> usize {
-    depot::kept_bytes()
-}
-
-/// A number that changes whenever a thread brings memory to a depot, or takes some from there.
-pub(crate) fn use_count() -> usize {
-    depot::uses()
+    depot::kept_bytes() + slab::untrimmed_bytes()
 }
 
 /// How many bytes are mapped for tasks, in use or not.
@@ -191,20 +186,19 @@ pub(crate) fn mapped_bytes() -> usize {
     slab::bytes_of_slabs()
 }
 
-/// Puts up to `stacks` stacks of the depots into their slabs; then, if there are no more, discards the
-/// free pages of up to `slabs` slabs. Returns whether there may be more to do.
-pub(crate) fn give_back(stacks: usize, slabs: usize) -> bool {
-    let put_away = |class: Class| Depot::of(class).put_away_kept(class);
-    let trim = |class: Class| Depot::of(class).trim_one(class);
-    !for_any_class(stacks, put_away) || !for_any_class(slabs, trim)
+/// Begins to look for what nobody uses.
+pub(crate) fn start_period() {
+    Class::all().for_each(|class| Depot::of(class).start_period());
 }
 
-/// Calls `act` for each class until it returns false, and at most `most` times in all; returns
-/// whether that was enough.
-fn for_any_class(most: usize, act: impl Fn(Class) -> bool) -> bool {
-    let acts = Class::all()
-        .flat_map(|class| iter::repeat_with(move || class).take_while(|class| act(*class)));
-    acts.take(most).count() < most
+/// Does a bit to give back what nobody has used in the present period; returns false if there is
+/// nothing to do.
+pub(crate) fn give_back_some() -> bool {
+    let step = |class: Class| {
+        let depot = Depot::of(class);
+        depot.put_away_unused(class) || depot.unmap_one(class) || depot.trim_one(class)
+    };
+    Class::all().any(step)
 }
 
 #[cfg(all(test, not(any(blitzen_loom, blitzen_no_recycle))))]

@@ -2,11 +2,12 @@
 //! has.
 //!
 //! L1. A block is in use, or in a stack, or its slab has its bit set.
-//! L2. A slab is in the list of its class while a bit is set. It leaves the list when the last bit is
-//!     cleared, or when it is given back to the system, all bits being set.
+//! L2. A slab is in the list `unused` of its class while all bits are set, in the list `partial` while
+//!     some are, and else in none.
 //! L3. A block whose bit is set holds nothing: its pages may be discarded.
 
 use std::alloc::{Layout, handle_alloc_error};
+use std::mem::{self, ManuallyDrop};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -31,8 +32,16 @@ const MAX_TAKEN: usize = 128;
 /// How many slabs that nobody uses may stay, so that they are not mapped and unmapped in turn.
 const MAX_UNUSED: usize = 4;
 
-/// How many slabs there are whose bits are all set.
+/// How many slabs nobody uses.
 static UNUSED: AtomicUsize = AtomicUsize::new(0);
+
+/// How many bytes the blocks have that were given to slabs and have not been trimmed since, each slab
+/// being counted once at the most.
+static UNTRIMMED: AtomicUsize = AtomicUsize::new(0);
+
+pub(super) fn untrimmed_bytes() -> usize {
+    UNTRIMMED.load(Relaxed)
+}
 
 /// How many slabs there are.
 static SLABS: AtomicUsize = AtomicUsize::new(0);
@@ -47,18 +56,23 @@ struct Slab {
     /// The blocks that nobody has.
     free: [u64; WORDS],
     free_len: usize,
-    /// Whether the pages of free blocks have been discarded, but for those that were freed since.
-    is_trimmed: bool,
+    /// How many blocks, at the most, were freed since pages were last discarded.
+    untrimmed: usize,
     previous: Option<NonNull<Slab>>,
     next: Option<NonNull<Slab>>,
 }
 
 /// The slabs of a class of which a bit is set (L2).
-pub(super) struct SlabList(Option<NonNull<Slab>>);
+pub(super) struct SlabLists {
+    partial: SlabList,
+    unused: SlabList,
+}
 
-// SAFETY: whoever has the list is the only one to use the slabs of its class, in the list or not,
+struct SlabList(Option<NonNull<Slab>>);
+
+// SAFETY: whoever has the lists is the only one to use the slabs of their class, in a list or not,
 // apart from the blocks that others have.
-unsafe impl Send for SlabList {}
+unsafe impl Send for SlabLists {}
 
 /// A slab that no list has, and no block of which is in use. Dropping it gives it back to the system.
 pub(super) struct UnusedSlab(NonNull<Slab>);
@@ -84,7 +98,7 @@ impl UnusedSlab {
             slab.write(Slab {
                 free,
                 free_len: blocks,
-                is_trimmed: true,
+                untrimmed: 0,
                 previous: None,
                 next: None,
             });
@@ -101,29 +115,32 @@ impl Drop for UnusedSlab {
     }
 }
 
-impl SlabList {
-    pub(super) const EMPTY: Self = Self(None);
+impl SlabLists {
+    pub(super) const EMPTY: Self = Self {
+        partial: SlabList(None),
+        unused: SlabList(None),
+    };
 
     /// Adds a slab.
     ///
     /// # Safety
-    /// The slab was mapped for the class of this list.
+    /// The slab was mapped for the class of these lists.
     pub(super) unsafe fn add(&mut self, slab: UnusedSlab) {
         UNUSED.fetch_add(1, Relaxed);
-        let slab = std::mem::ManuallyDrop::new(slab);
+        let slab = ManuallyDrop::new(slab);
         // SAFETY: it is in no list.
-        unsafe { self.push(slab.0) };
+        unsafe { self.unused.push(slab.0) };
     }
 
     /// Takes some blocks, at most `most`, in the order of their addresses; `None` if there is none.
     pub(super) fn take(&mut self, class: Class, most: usize) -> Option<Stack> {
-        let mut slab = self.0?;
+        let mut slab = match self.partial.0 {
+            Some(slab) => slab,
+            None => self.begin_unused()?,
+        };
+        let mut taken = [0; MAX_TAKEN];
         // SAFETY: in the list, so it is alive, and the list's.
         let bits = unsafe { slab.as_mut() };
-        if bits.free_len == class.blocks_of_slab() {
-            UNUSED.fetch_sub(1, Relaxed);
-        }
-        let mut taken = [0; MAX_TAKEN];
         let taken = bits.take(&mut taken[..most.min(MAX_TAKEN)]);
         let is_empty = bits.free_len == 0;
         let mut stack = Stack::EMPTY;
@@ -133,50 +150,102 @@ impl SlabList {
         }
         if is_empty {
             // SAFETY: it is in the list.
-            unsafe { self.remove(slab) }; // L2
+            unsafe { self.partial.remove(slab) }; // L2
         }
         Some(stack)
     }
 
-    /// Takes over a block; returns its slab if nobody uses that any more, and it is one too many.
+    /// Moves an unused slab to the list of those that are used in part, as it is about to be.
+    fn begin_unused(&mut self) -> Option<NonNull<Slab>> {
+        let slab = self.unused.0?;
+        UNUSED.fetch_sub(1, Relaxed);
+        // SAFETY: it is in the one list, and then in none.
+        unsafe {
+            self.unused.remove(slab);
+            self.partial.push(slab);
+        }
+        Some(slab)
+    }
+
+    /// Takes over all blocks of a stack.
     ///
     /// # Safety
-    /// The block is the caller's, who does not use it again, and of a slab of this list's class.
-    pub(super) unsafe fn give(&mut self, class: Class, block: NonNull<u8>) -> Option<UnusedSlab> {
-        let (mut slab, index) = slab_of(block, class);
-        // SAFETY: a slab is alive while a block of it is in use, or in a stack (L1).
-        let free_len = unsafe { slab.as_mut() }.put(index);
-        if free_len == 1 {
-            // SAFETY: no bit was set, so it is in no list (L2).
-            unsafe { self.push(slab) };
+    /// The blocks are of slabs of these lists' class.
+    pub(super) unsafe fn give(&mut self, class: Class, mut stack: Stack) {
+        let all = class.blocks_of_slab();
+        let mut untrimmed = 0;
+        while let Some(block) = stack.pop() {
+            let (mut slab, index) = slab_of(block, class);
+            // SAFETY: a slab is alive while a block of it is in use, or in a stack (L1).
+            let bits = unsafe { slab.as_mut() };
+            if bits.untrimmed < all {
+                bits.untrimmed += 1;
+                untrimmed += class.block_bytes();
+            }
+            let free_len = bits.put(index);
+            if free_len == 1 {
+                // SAFETY: no bit was set, so it is in no list (L2).
+                unsafe { self.partial.push(slab) };
+            }
+            if free_len == all {
+                UNUSED.fetch_add(1, Relaxed);
+                // SAFETY: it is in the one list, and then in none.
+                unsafe {
+                    self.partial.remove(slab);
+                    self.unused.push(slab);
+                }
+            }
         }
-        if free_len < class.blocks_of_slab() {
-            return None;
-        }
-        if UNUSED.fetch_add(1, Relaxed) < MAX_UNUSED {
+        UNTRIMMED.fetch_add(untrimmed, Relaxed);
+    }
+
+    /// Takes a slab that nobody uses, if there are too many.
+    pub(super) fn take_unused(&mut self, class: Class) -> Option<UnusedSlab> {
+        let slab = self.unused.0?;
+        if UNUSED.load(Relaxed) <= MAX_UNUSED {
             return None;
         }
         UNUSED.fetch_sub(1, Relaxed);
-        // SAFETY: a bit is set (L2).
-        unsafe { self.remove(slab) };
+        // SAFETY: in the list, so it is alive, and the list's.
+        unsafe {
+            forget_untrimmed(slab, class);
+            self.unused.remove(slab);
+        }
         Some(UnusedSlab(slab))
     }
 
     /// Discards the free pages of a slab where that was not done yet; returns false if there is none.
     pub(super) fn trim_one(&mut self, class: Class) -> bool {
+        self.unused.trim_one(class) || self.partial.trim_one(class)
+    }
+}
+
+/// # Safety
+/// The slab is alive, of this class, and the caller's.
+unsafe fn forget_untrimmed(mut slab: NonNull<Slab>, class: Class) {
+    // SAFETY: by the caller's word.
+    let untrimmed = mem::take(&mut unsafe { slab.as_mut() }.untrimmed);
+    UNTRIMMED.fetch_sub(untrimmed * class.block_bytes(), Relaxed);
+}
+
+impl SlabList {
+    /// As [`SlabLists::trim_one`].
+    fn trim_one(&mut self, class: Class) -> bool {
         let mut next = self.0;
-        while let Some(mut slab) = next {
+        while let Some(slab) = next {
             // SAFETY: in the list, so it is alive, and the list's.
-            let bits = unsafe { slab.as_mut() };
-            if !bits.is_trimmed {
-                bits.is_trimmed = true;
-                bits.for_free_pages(class, |offset, bytes| {
-                    // SAFETY: pages of the slab, which have only blocks that hold nothing (L3).
-                    unsafe { pages::discard(slab.cast::<u8>().add(offset), bytes) }
-                });
-                return true;
-            }
+            let bits = unsafe { slab.as_ref() };
             next = bits.next;
+            if bits.untrimmed == 0 {
+                continue;
+            }
+            bits.for_free_pages(class, |offset, bytes| {
+                // SAFETY: pages of the slab, which have only blocks that hold nothing (L3).
+                unsafe { pages::discard(slab.cast::<u8>().add(offset), bytes) }
+            });
+            // SAFETY: as above.
+            unsafe { forget_untrimmed(slab, class) };
+            return true;
         }
         false
     }
@@ -236,7 +305,6 @@ impl Slab {
     fn put(&mut self, index: usize) -> usize {
         self.free[index / 64] |= 1 << (index % 64);
         self.free_len += 1;
-        self.is_trimmed = false;
         self.free_len
     }
 

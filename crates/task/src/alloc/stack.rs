@@ -35,7 +35,8 @@ impl Stack {
     pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
         let block = self.top?;
         // SAFETY: a block on the stack is the stack's, and begins with a `Block`.
-        self.top = unsafe { block.as_ref() }.below;
+        // What else is there may be no valid `Block`.
+        self.top = unsafe { (&raw const (*block.as_ptr()).below).read() };
         self.len -= 1;
         Some(block.cast())
     }

@@ -39,7 +39,9 @@ fn put_all_away(class: Class) {
     for stack in [stacks.loaded, stacks.spare] {
         depot.put_away(class, stack);
     }
-    while depot.put_away_kept(class) {}
+    depot.start_period();
+    while depot.put_away_unused(class) {}
+    while depot.unmap_one(class) || depot.trim_one(class) {}
 }
 
 #[test]
@@ -85,8 +87,8 @@ fn what_is_kept_is_bounded() {
     });
     assert!(kept <= class.full_len());
     // Other tests may be about to keep a stack each, and find that it is one too many.
-    assert!(kept_bytes() <= MAX_KEPT + 100 * class.full_bytes());
-    assert!(kept_bytes() > MAX_KEPT / 2, "most is kept");
+    assert!(depot::kept_bytes() <= MAX_KEPT + 100 * class.full_bytes());
+    assert!(depot::kept_bytes() > MAX_KEPT / 2, "most is kept");
     put_all_away(class);
 }
 
@@ -106,6 +108,34 @@ fn what_is_put_away_goes_back_to_the_system() {
         // Other tests map and unmap some, too.
         assert!(most > before + MAX_KEPT && after + MAX_KEPT < most);
     }
+}
+
+#[test]
+fn what_was_used_in_a_period_is_not_given_back() {
+    let _depots = depots();
+    let layout = layout(400);
+    let class = Class::of(layout).unwrap();
+    let depot = Depot::of(class);
+    let many = 40 * class.full_len();
+    let all_at_once = || -> Vec<_> { (0..many).map(|_| allocate(layout)).collect() };
+    let end_all = |blocks: Vec<_>| blocks.into_iter().for_each(|block| end(block, layout));
+    end_all(all_at_once());
+    start_period();
+    end_all((0..many / 2).map(|_| allocate(layout)).collect());
+    let mut put_away = 0;
+    while depot.put_away_unused(class) {
+        put_away += 1;
+    }
+    assert!((15..25).contains(&put_away), "{put_away} of some 38 stacks");
+    start_period();
+    while depot.put_away_unused(class) {
+        put_away += 1;
+    }
+    assert!(
+        put_away >= 36,
+        "{put_away} of some 38 stacks, after the next period"
+    );
+    put_all_away(class);
 }
 
 #[test]
@@ -157,7 +187,6 @@ fn what_one_thread_frees_another_one_allocates() {
     let layout = layout(1000);
     let class = Class::of(layout).unwrap();
     let stays = allocate(layout); // so that the slab is not given back
-    let used = use_count();
     let blocks: Vec<_> = (0..3 * class.full_len())
         .map(|_| allocate(layout).as_ptr() as usize)
         .collect();
@@ -166,12 +195,10 @@ fn what_one_thread_frees_another_one_allocates() {
         for block in freed {
             end(NonNull::new(block as *mut u8).unwrap(), layout);
         }
-        assert!(Depot::of(class).put_away_kept(class), "the third stack");
-        assert!(
-            !Depot::of(class).put_away_kept(class),
-            "the others are its own"
-        );
-        assert_ne!(use_count(), used);
+        let depot = Depot::of(class);
+        depot.start_period();
+        assert!(depot.put_away_unused(class), "the third stack");
+        assert!(!depot.put_away_unused(class), "the others are its own");
     });
     ender.join().unwrap();
     let blocks: HashSet<_> = blocks.into_iter().collect();
