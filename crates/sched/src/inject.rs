@@ -8,16 +8,23 @@
 //! [`LateTasks`]: crate::late_tasks::LateTasks
 
 use std::cell::Cell;
-use std::ptr::NonNull;
+use std::collections::VecDeque;
+use std::mem;
 
 use blitzen_observe::Counter;
-use blitzen_task::{Header, Runnable};
+use blitzen_task::Runnable;
 use blitzen_util::lock::{AsymmetricLock, AsymmetricLockGuard};
 use blitzen_util::pad::Padded;
 use blitzen_util::shim::atomic::AtomicUsize;
 use blitzen_util::shim::atomic::Ordering::Relaxed;
 
 use crate::pace::share_of;
+
+/// How many tasks a queue has room for at least, once it had one.
+const MIN_CAPACITY: usize = 64;
+
+/// A buffer with more room than this is not kept when it is empty.
+const MAX_EMPTY_CAPACITY: usize = 1024;
 
 /// More shards than this would take too long to look through.
 const MAX_SHARDS: usize = 64;
@@ -29,7 +36,7 @@ pub(crate) struct Inject {
 }
 
 struct InjectShard {
-    queue: AsymmetricLock<TaskQueue>,
+    queue: AsymmetricLock<ShardQueue>,
     len: AtomicUsize,
     /// Tasks that were spawned outside the workers.
     spawned: Counter,
@@ -44,67 +51,22 @@ pub(crate) enum Arrival {
     Woken,
 }
 
-/// Tasks linked through their headers.
-pub(crate) struct TaskQueue {
-    first: Option<NonNull<Header>>,
-    last: Option<NonNull<Header>>,
-    pub(crate) closed: bool,
+/// The tasks of a shard. Pointers to them, and not a list through their headers: who takes a batch
+/// would wait for the memory of each of its tasks in turn, under the lock.
+struct ShardQueue {
+    tasks: VecDeque<Runnable>,
+    closed: bool,
 }
 
-// SAFETY: the tasks in a queue are runnables, which may go anywhere.
-unsafe impl Send for TaskQueue {}
-
-impl TaskQueue {
-    pub(crate) fn new() -> Self {
-        Self {
-            first: None,
-            last: None,
-            closed: false,
-        }
-    }
-
-    #[inline]
-    pub(crate) fn push(&mut self, task: Runnable) {
-        // SAFETY: the caller holds the lock of the queue the task goes into.
-        unsafe { task.set_queue_next(None) };
-        let task = task.into_raw();
-        match self.last.replace(task) {
-            None => self.first = Some(task),
-            Some(last) => {
-                // SAFETY: in the queue, so not taken out of it; lock as above.
-                unsafe {
-                    let last = Runnable::from_raw(last);
-                    last.set_queue_next(Some(task));
-                    last.forget();
-                }
-            }
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-
-    #[inline]
-    pub(crate) fn pop(&mut self) -> Option<Runnable> {
-        // SAFETY: put in from `into_raw`, and out of the queue with this; lock
-        // as above.
-        unsafe {
-            let task = Runnable::from_raw(self.first?);
-            self.first = task.queue_next();
-            if self.first.is_none() {
-                self.last = None;
-            }
-            Some(task)
-        }
-    }
-}
+/// A buffer that has become too small, or was too large for what is left. To be dropped without the
+/// lock: an allocator is foreign code.
+type OldBuffer = VecDeque<Runnable>;
 
 impl InjectShard {
     #[inline]
     fn push_all(
         &self,
-        mut queue: AsymmetricLockGuard<'_, TaskQueue>,
+        mut queue: AsymmetricLockGuard<'_, ShardQueue>,
         tasks: impl IntoIterator<Item = Runnable>,
         refuse: impl FnMut(Runnable),
     ) {
@@ -113,14 +75,52 @@ impl InjectShard {
             tasks.into_iter().for_each(refuse); // I2
             return;
         }
-        let mut len = self.len.load(Relaxed); // I1
-        for task in tasks {
-            queue.push(task);
-            len += 1;
+        let mut tasks = tasks.into_iter();
+        let mut left = None;
+        for task in tasks.by_ref() {
+            if queue.tasks.len() == queue.tasks.capacity() {
+                left = Some(task);
+                break;
+            }
+            queue.tasks.push_back(task);
         }
         // Relaxed: the fences of the idle protocol order it. A worker that looks
         // before it sleeps sees that there is something.
-        self.len.store(len, Relaxed);
+        self.len.store(queue.tasks.len(), Relaxed); // I1
+        drop(queue);
+        if let Some(task) = left {
+            self.push_rest([task].into_iter().chain(tasks), refuse);
+        }
+    }
+
+    /// [`push_all`](Self::push_all) where there is no room.
+    #[cold]
+    fn push_rest(&self, tasks: impl Iterator<Item = Runnable>, refuse: impl FnMut(Runnable)) {
+        let tasks: Vec<_> = tasks.collect();
+        let mut old = OldBuffer::new();
+        let mut queue = self.queue.lock();
+        loop {
+            let needed = queue.tasks.len() + tasks.len();
+            if queue.closed || needed <= queue.tasks.capacity() {
+                break;
+            }
+            drop(queue);
+            old = OldBuffer::with_capacity(needed.next_power_of_two().max(MIN_CAPACITY));
+            queue = self.queue.lock();
+            if queue.tasks.capacity() < old.capacity() && queue.tasks.len() <= old.capacity() {
+                old.append(&mut queue.tasks);
+                mem::swap(&mut old, &mut queue.tasks);
+            }
+        }
+        if queue.closed {
+            drop(queue);
+            tasks.into_iter().for_each(refuse); // I2
+            return;
+        }
+        queue.tasks.extend(tasks.into_iter());
+        self.len.store(queue.tasks.len(), Relaxed);
+        drop(queue);
+        drop(old);
     }
 }
 
@@ -130,7 +130,10 @@ impl Inject {
         let shards = workers.next_power_of_two().min(MAX_SHARDS);
         let shard = || {
             Padded(InjectShard {
-                queue: AsymmetricLock::new(TaskQueue::new()),
+                queue: AsymmetricLock::new(ShardQueue {
+                    tasks: VecDeque::new(),
+                    closed: false,
+                }),
                 len: AtomicUsize::new(0),
                 spawned: Counter::new(),
                 scheduled: Counter::new(),
@@ -228,15 +231,14 @@ impl Inject {
             }
             next.set((index + 1) % self.shards.len());
             let mut queue = shard.queue.lock();
-            let len = shard.len.load(Relaxed); // I1
+            let len = queue.tasks.len();
             let share = share_of(len, self.workers).min(most).min(len);
-            for _ in 0..share {
-                let Some(task) = queue.pop() else {
-                    unreachable!("the shard's length is that of its queue (I1)");
-                };
-                each(task);
-            }
-            shard.len.store(len - share, Relaxed);
+            queue.tasks.drain(..share).for_each(&mut each);
+            shard.len.store(len - share, Relaxed); // I1
+            let is_too_large = len == share && queue.tasks.capacity() > MAX_EMPTY_CAPACITY;
+            let old = is_too_large.then(|| mem::take(&mut queue.tasks));
+            drop(queue);
+            drop(old);
             if share > 0 {
                 return share;
             }
@@ -251,10 +253,10 @@ impl Inject {
         for shard in &self.shards {
             let mut queue = shard.queue.lock();
             queue.closed = true;
-            while let Some(task) = queue.pop() {
-                queued.push(task);
-            }
+            let tasks = mem::take(&mut queue.tasks);
             shard.len.store(0, Relaxed);
+            drop(queue);
+            queued.extend(tasks);
         }
         queued
     }
@@ -337,16 +339,6 @@ impl InjectTurns {
         self.next_own.set(next);
         let has_tasks = |shard: &usize| inject.shard(*shard).len.load(Relaxed) > 0;
         [shard, next].into_iter().find(has_tasks)
-    }
-}
-
-impl Drop for Inject {
-    fn drop(&mut self) {
-        for shard in &mut self.shards {
-            while let Some(task) = shard.queue.get_mut().pop() {
-                drop(task);
-            }
-        }
     }
 }
 

@@ -14,8 +14,8 @@
 use blitzen_task::Runnable;
 use blitzen_util::shim::Mutex;
 
-use crate::inject::TaskQueue;
 use crate::scheduler::Scheduler;
+use crate::task_queue::TaskQueue;
 
 pub(crate) struct LateTasks(Mutex<TaskQueue>);
 

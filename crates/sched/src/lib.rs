@@ -36,6 +36,7 @@ mod ring;
 mod scheduler;
 mod shutdown;
 mod spawn_backoff;
+mod task_queue;
 mod task_shard;
 #[cfg(test)]
 mod testing;

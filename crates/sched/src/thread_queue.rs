@@ -40,8 +40,8 @@ use blitzen_util::thread_local_const;
 use crate::context_depth::context_depth;
 use crate::current;
 use crate::inbox::Inbox;
-use crate::inject::TaskQueue;
 use crate::scheduler::Scheduler;
+use crate::task_queue::TaskQueue;
 use crate::task_shard::TaskShardRef;
 use crate::worker::{Worker, run_without_worker};
 

@@ -14,7 +14,7 @@ use super::parked_runners::{ParkedRunners, RunnerTask};
 use super::queue_delay::QueueDelay;
 use super::runner_queue::{Demand, QueueCounts};
 use super::shares::{Shares, VirtualTime};
-use crate::inject::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 /// How long a runner goes on before other tasks of its worker have their turn.
 pub(crate) const QUANTUM_NS: u64 = 500_000;

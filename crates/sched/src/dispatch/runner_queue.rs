@@ -24,7 +24,7 @@ use blitzen_util::lock::Lock;
 
 use super::parked_runners::{ParkedRunners, RunnerTask};
 use super::queue_delay::QueueDelay;
-use crate::inject::TaskQueue;
+use crate::task_queue::TaskQueue;
 
 /// The queue, of a dispatcher that `K` keeps alive.
 pub(crate) struct RunnerQueue<K>(Lock<RunnerState<K>>);
