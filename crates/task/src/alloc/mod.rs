@@ -188,6 +188,7 @@ pub(crate) fn mapped_bytes() -> usize {
 
 /// Begins to look for what nobody uses.
 pub(crate) fn start_period() {
+    slab::start_period();
     Class::all().for_each(|class| Depot::of(class).start_period());
 }
 

@@ -43,6 +43,14 @@ pub(super) fn untrimmed_bytes() -> usize {
     UNTRIMMED.load(Relaxed)
 }
 
+/// The number of the present period.
+static PERIOD: AtomicUsize = AtomicUsize::new(0);
+
+/// Begins a period.
+pub(super) fn start_period() {
+    PERIOD.fetch_add(1, Relaxed);
+}
+
 /// How many slabs there are.
 static SLABS: AtomicUsize = AtomicUsize::new(0);
 
@@ -58,6 +66,8 @@ struct Slab {
     free_len: usize,
     /// How many blocks, at the most, were freed since pages were last discarded.
     untrimmed: usize,
+    /// The [period](start_period) in which it was given a block last.
+    last_given: usize,
     previous: Option<NonNull<Slab>>,
     next: Option<NonNull<Slab>>,
 }
@@ -99,6 +109,7 @@ impl UnusedSlab {
                 free,
                 free_len: blocks,
                 untrimmed: 0,
+                last_given: 0,
                 previous: None,
                 next: None,
             });
@@ -172,7 +183,7 @@ impl SlabLists {
     /// # Safety
     /// The blocks are of slabs of these lists' class.
     pub(super) unsafe fn give(&mut self, class: Class, mut stack: Stack) {
-        let all = class.blocks_of_slab();
+        let (all, period) = (class.blocks_of_slab(), PERIOD.load(Relaxed));
         let mut untrimmed = 0;
         while let Some(block) = stack.pop() {
             let (mut slab, index) = slab_of(block, class);
@@ -182,6 +193,7 @@ impl SlabLists {
                 bits.untrimmed += 1;
                 untrimmed += class.block_bytes();
             }
+            bits.last_given = period;
             let free_len = bits.put(index);
             if free_len == 1 {
                 // SAFETY: no bit was set, so it is in no list (L2).
@@ -214,7 +226,8 @@ impl SlabLists {
         Some(UnusedSlab(slab))
     }
 
-    /// Discards the free pages of a slab where that was not done yet; returns false if there is none.
+    /// Discards the free pages of a slab where that was not done yet, and that was given no block in
+    /// the present period: more are likely to follow. Returns false if there is none.
     pub(super) fn trim_one(&mut self, class: Class) -> bool {
         self.unused.trim_one(class) || self.partial.trim_one(class)
     }
@@ -231,12 +244,13 @@ unsafe fn forget_untrimmed(mut slab: NonNull<Slab>, class: Class) {
 impl SlabList {
     /// As [`SlabLists::trim_one`].
     fn trim_one(&mut self, class: Class) -> bool {
+        let period = PERIOD.load(Relaxed);
         let mut next = self.0;
         while let Some(slab) = next {
             // SAFETY: in the list, so it is alive, and the list's.
             let bits = unsafe { slab.as_ref() };
             next = bits.next;
-            if bits.untrimmed == 0 {
+            if bits.untrimmed == 0 || bits.last_given == period {
                 continue;
             }
             bits.for_free_pages(class, |offset, bytes| {
