@@ -117,7 +117,7 @@ impl InjectShard {
             tasks.into_iter().for_each(refuse); // I2
             return;
         }
-        queue.tasks.extend(tasks.into_iter());
+        queue.tasks.extend(tasks);
         self.len.store(queue.tasks.len(), Relaxed);
         drop(queue);
         drop(old);
