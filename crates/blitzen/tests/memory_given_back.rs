@@ -25,6 +25,11 @@ enum Order {
     Mixed,
 }
 
+fn with_workers(workers: usize) -> Runtime {
+    let mut builder = Builder::new_multi_thread();
+    builder.worker_threads(workers).build().unwrap()
+}
+
 /// Ends many tasks that were all alive at once, and that nobody joins: whoever ends a task frees it.
 fn burst(runtime: &Runtime, order: Order) {
     // Made once: what the allocator keeps of it is not counted.
@@ -71,10 +76,7 @@ fn wait_until_given_back() {
 #[test]
 fn an_idle_runtime_gives_memory_back() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .unwrap();
+    let runtime = with_workers(2);
     for order in [Order::OfSpawns, Order::Mixed] {
         burst(&runtime, order);
         wait_until_given_back();
@@ -115,10 +117,7 @@ fn what_a_runtime_leaves_the_next_one_uses_or_gives_back() {
     burst(&runtime, Order::OfSpawns);
     drop(runtime);
     assert_eq!(has_surplus(), KEEPS_MEMORY);
-    let next = Builder::new_multi_thread()
-        .worker_threads(1)
-        .build()
-        .unwrap();
+    let next = with_workers(1);
     next.block_on(async { blitzen::spawn(async {}).await.unwrap() });
     wait_until_given_back();
 }
@@ -127,10 +126,7 @@ fn what_a_runtime_leaves_the_next_one_uses_or_gives_back() {
 #[test]
 fn bursts_leave_little_behind_in_whatever_order_tasks_end() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let runtime = Builder::new_multi_thread()
-        .worker_threads(2)
-        .build()
-        .unwrap();
+    let runtime = with_workers(2);
     let mut before = None;
     for order in [Order::OfSpawns, Order::Mixed, Order::OfSpawns, Order::Mixed] {
         burst(&runtime, order);

@@ -7,8 +7,8 @@
 //! then sleeps for good. Other workers that park meanwhile look every second whether there still is a
 //! watcher.
 //!
-//! A surplus that arises while all workers sleep (threads that are none end the last references to
-//! many tasks) waits until a worker parks again.
+//! A surplus that arises while all workers sleep waits until one of them parks again: other threads may
+//! drop the last references to many tasks.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

@@ -34,8 +34,8 @@ impl Stack {
     #[inline(always)]
     pub(super) fn pop(&mut self) -> Option<NonNull<u8>> {
         let block = self.top?;
-        // SAFETY: a block on the stack is the stack's, and begins with a `Block`.
-        // What else is there may be no valid `Block`.
+        // SAFETY: a block on the stack is the stack's, and `push` has written this field. The other one
+        // may hold anything, so there is no reference to the block.
         self.top = unsafe { (&raw const (*block.as_ptr()).below).read() };
         self.len -= 1;
         Some(block.cast())
